@@ -1,0 +1,87 @@
+//! The carry: what moves from a layer to the next.
+//!
+//! After a batch was added to layer i, an edge whose ratio q reached θ sends
+//! `T = floor(q/θ)` units up and gives back θ·T units below. How T is found
+//! when many edges of a batch share cells is the choice of [`Carry`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::executor::Executor;
+use crate::{Error, Result};
+
+/// How a batch is carried. No way ever makes a cell negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Carry {
+    /// One edge after the other, in order of arrival: the paper's reference.
+    Sequential,
+    /// The whole batch against one state. Each edge asks for `T =
+    /// floor(q/θ)`; where several ask for the same cells they share what is
+    /// there: with S the sum of θ·T·A over the batch and s the smallest M/S
+    /// over an edge's cells, at most 1, the edge carries `floor(s·T)`.
+    #[default]
+    BatchSynchronous,
+    /// The paper's mini-batch: one T for all, from the sum of the batch's
+    /// patterns. With large batches it promotes all edges alike.
+    MiniBatch,
+}
+
+impl Carry {
+    const NAMES: [(&'static str, Self); 3] = [
+        ("sequential", Self::Sequential),
+        ("batch_synchronous", Self::BatchSynchronous),
+        ("mini_batch", Self::MiniBatch),
+    ];
+
+    /// Takes what goes up out of layer `m`, after the batch with these
+    /// weights was added to it, and returns how much that is for each edge.
+    pub(crate) fn take<X: Executor>(
+        self,
+        x: &X,
+        m: &mut X::Plane,
+        codes: &X::Codes,
+        weight: &X::Column,
+        theta: f32,
+    ) -> Result<X::Column> {
+        let times = |q: &X::Column| x.floor(&x.scale(q, 1.0 / theta)?, weight);
+        let carried = match self {
+            Self::Sequential => times(&x.least_ratio(m, codes)?)?,
+            Self::BatchSynchronous => {
+                let wanted = times(&x.least_ratio(m, codes)?)?;
+                let mut demand = x.plane()?;
+                x.add(&mut demand, codes, &x.scale(&wanted, theta)?)?;
+                let shared = x.product(&x.least_share(m, &demand, codes)?, &wanted)?;
+                x.floor(&shared, weight)?
+            }
+            Self::MiniBatch => {
+                let mut pattern = x.plane()?;
+                x.add(&mut pattern, codes, weight)?;
+                x.product(weight, &times(&x.least_quotient(m, &pattern, codes)?)?)?
+            }
+        };
+        x.subtract(m, codes, &x.scale(&carried, theta)?)?;
+        Ok(carried)
+    }
+}
+
+impl fmt::Display for Carry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, carry)| carry == self);
+        f.write_str(name.map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for Carry {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, carry)| *carry)
+            .ok_or_else(|| Error::Setting {
+                name: "carry",
+                value: text.into(),
+                allowed: Self::NAMES.map(|(name, _)| name).join(", "),
+            })
+    }
+}

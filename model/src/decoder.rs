@@ -1,0 +1,60 @@
+//! The decoder: the ratios of all layers become one estimate.
+
+/// Linear decoder `ŷ = w·q + b`, one set of parameters for each number of
+/// layers: a hierarchy that has not grown yet holds in its top layer what a
+/// taller one would have carried on, so the same ratio means something else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoder {
+    /// `by_depth[n - 1]` holds n weights, for a hierarchy of n layers.
+    pub by_depth: Vec<Linear>,
+}
+
+/// Weights and bias for one depth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Linear {
+    /// One weight per layer, bottom first.
+    pub weight: Vec<f32>,
+    /// Added to every answer.
+    pub bias: f32,
+}
+
+impl Decoder {
+    /// The decoder that trusts every layer fully: a unit in layer i stands
+    /// for θ^(i−1). Its answer is never below the truth.
+    pub fn positional(theta: f32, max_layers: usize) -> Self {
+        let by_depth = (1..=max_layers)
+            .map(|depth| Linear {
+                weight: (0..depth).map(|layer| theta.powi(layer as i32)).collect(),
+                bias: 0.0,
+            })
+            .collect();
+        Self { by_depth }
+    }
+
+    /// The estimate for an edge with these ratios, bottom layer first; never
+    /// negative.
+    pub fn decode(&self, ratios: impl ExactSizeIterator<Item = f32>) -> f64 {
+        let Some(linear) = self.by_depth.get(ratios.len().wrapping_sub(1)) else {
+            return 0.0;
+        };
+        let sum: f64 = linear
+            .weight
+            .iter()
+            .zip(ratios)
+            .map(|(w, q)| f64::from(*w) * f64::from(q))
+            .sum();
+        (sum + f64::from(linear.bias)).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positional_is_a_numeral_system() {
+        let decoder = Decoder::positional(4.0, 3);
+        assert_eq!(decoder.decode([3.0, 2.0, 1.0].into_iter()), 27.0);
+        assert_eq!(decoder.decode([3.0].into_iter()), 3.0);
+    }
+}

@@ -1,0 +1,63 @@
+//! Edges of a graph stream.
+
+use rustc_hash::FxHashMap;
+
+/// A directed edge between two nodes with 32-bit ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Edge {
+    /// Source id.
+    pub src: u32,
+    /// Destination id.
+    pub dst: u32,
+}
+
+impl Edge {
+    /// The edge `src → dst`.
+    pub fn new(src: u32, dst: u32) -> Self {
+        Self { src, dst }
+    }
+}
+
+/// An edge that arrives `weight` times at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weighted {
+    /// The edge.
+    pub edge: Edge,
+    /// How often it arrives; 0 is allowed and stores nothing.
+    pub weight: u64,
+}
+
+impl Weighted {
+    /// `edge`, `weight` times.
+    pub fn new(edge: Edge, weight: u64) -> Self {
+        Self { edge, weight }
+    }
+}
+
+/// Merges equal edges of a batch into one, in order of first arrival, and
+/// leaves out weight 0.
+pub fn fold(batch: &[Weighted]) -> Vec<Weighted> {
+    let mut place = FxHashMap::with_capacity_and_hasher(batch.len(), Default::default());
+    let mut folded: Vec<Weighted> = Vec::with_capacity(batch.len());
+    for arrival in batch.iter().filter(|arrival| arrival.weight > 0) {
+        let at = *place.entry(arrival.edge).or_insert(folded.len());
+        match folded.get_mut(at) {
+            Some(seen) => seen.weight = seen.weight.saturating_add(arrival.weight),
+            None => folded.push(*arrival),
+        }
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folding_keeps_order_and_total() {
+        let (a, b) = (Edge::new(1, 2), Edge::new(2, 1));
+        let batch = [(a, 1), (b, 5), (a, 2), (b, 0)].map(|(e, w)| Weighted::new(e, w));
+        assert_eq!(fold(&batch), [Weighted::new(a, 3), Weighted::new(b, 5)]);
+        assert!(fold(&[Weighted::new(a, 0)]).is_empty());
+    }
+}

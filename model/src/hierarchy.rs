@@ -1,0 +1,401 @@
+//! The hierarchy: layers of memory that grow as the stream does.
+//!
+//! - **Store** adds a batch to the bottom layer and carries upwards; layers
+//!   above the bottom receive mass only by carry.
+//! - **Query** takes the smallest ratio of memory to pattern in each layer;
+//!   the decoder makes one estimate of them.
+//! - **Expansion** adds a layer on top once the mean load λ of the top layer
+//!   exceeds τ, up to `max_layers`; store and query stay as they are.
+//!
+//! Memory: 16 KiB a layer (64 × 64 cells of f32). Cells count exactly to 2^24,
+//! so an edge to about 2^24·θ^(layers − 1); beyond that the sketch saturates
+//! and [`Sketch::is_saturated`] says so.
+
+use std::sync::Arc;
+
+use crate::edge::fold;
+use crate::encoder::CODE;
+use crate::executor::{CELL_LIMIT, Executor, Load, floor};
+use crate::{Carry, Edge, Error, Result, Weighted, Weights};
+
+/// What may be chosen about a hierarchy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Layers at the start.
+    pub start_layers: usize,
+    /// Layers at most; no more than the weights are trained for.
+    pub max_layers: usize,
+    /// Carry threshold θ, at least 2.
+    pub theta: f32,
+    /// A layer is added when the mean cell of the top layer exceeds this.
+    pub tau: f32,
+    /// How batches are carried.
+    pub carry: Carry,
+}
+
+impl Settings {
+    /// The settings the weights were trained with, starting from one layer.
+    pub fn of(weights: &Weights) -> Self {
+        Self {
+            start_layers: 1,
+            max_layers: weights.layers.len(),
+            theta: weights.theta,
+            tau: weights.tau,
+            carry: Carry::default(),
+        }
+    }
+
+    fn check(&self, weights: &Weights) -> Result<()> {
+        let trained = weights.layers.len();
+        let fault = if self.max_layers == 0 || self.max_layers > trained {
+            Some((
+                "max_layers",
+                self.max_layers.to_string(),
+                format!("1 to {trained}"),
+            ))
+        } else if self.start_layers == 0 || self.start_layers > self.max_layers {
+            Some((
+                "start_layers",
+                self.start_layers.to_string(),
+                format!("1 to {}", self.max_layers),
+            ))
+        } else if !(self.theta >= 2.0 && self.theta <= 1024.0 && self.theta.fract() == 0.0) {
+            Some((
+                "theta",
+                self.theta.to_string(),
+                "a whole number from 2 to 1024".into(),
+            ))
+        } else if !(self.tau > 0.0) {
+            Some(("tau", self.tau.to_string(), "a number above 0".into()))
+        } else {
+            None
+        };
+        match fault {
+            Some((name, value, allowed)) => Err(Error::Setting {
+                name,
+                value,
+                allowed,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The ratios of one edge, bottom layer first.
+pub type Ratios = Vec<f32>;
+
+/// A sketch of an edge stream, on whatever device.
+pub trait Sketch: Send {
+    /// Stores a batch. Equal edges are folded into one, except in sequential
+    /// carry, where each arrival counts by itself.
+    fn store(&mut self, batch: &[Weighted]) -> Result<()>;
+
+    /// Stores a batch without equal edges and returns the ratios of its edges
+    /// afterwards, in one transfer from the device.
+    fn store_and_query(&mut self, batch: &[Weighted]) -> Result<Vec<Ratios>>;
+
+    /// The smallest ratios of each edge in each layer.
+    fn ratios(&self, edges: &[Edge]) -> Result<Vec<Ratios>>;
+
+    /// Takes up to `amount` of this edge out of the layers; returns what was taken.
+    fn take(&mut self, edge: Edge, amount: u64) -> Result<u64>;
+
+    /// What the weights make of these ratios.
+    fn decode(&self, ratios: &[f32]) -> f64;
+
+    /// The upper bound these ratios give: Σ θ^(i−1)·q_i.
+    fn bound(&self, ratios: &[f32]) -> f64;
+
+    /// How full each layer is, bottom first.
+    fn loads(&self) -> &[Load];
+
+    /// Layers added since the start or the last reset.
+    fn expansions(&self) -> usize;
+
+    /// Bytes of memory the answers come from.
+    fn memory_bytes(&self) -> usize;
+
+    /// Forgets everything and shrinks to the starting size.
+    fn reset(&mut self) -> Result<()>;
+
+    /// All state, to be given to [`Sketch::load_state`] later.
+    fn save_state(&self) -> Result<Vec<u8>>;
+
+    /// Continues from a saved state.
+    fn load_state(&mut self, state: &[u8]) -> Result<()>;
+
+    /// Where this runs, for people.
+    fn device_name(&self) -> String;
+
+    /// Whether a cell has reached its limit, so that counts may be too low.
+    fn is_saturated(&self) -> bool {
+        self.loads().iter().any(|load| load.max >= CELL_LIMIT)
+    }
+
+    /// The estimate for each edge.
+    fn query(&self, edges: &[Edge]) -> Result<Vec<f64>> {
+        let ratios = self.ratios(edges)?;
+        Ok(ratios.iter().map(|ratios| self.decode(ratios)).collect())
+    }
+
+    /// Flux of a node: the sum of the estimates of its known edges.
+    fn flux(&self, edges: &[Edge]) -> Result<f64> {
+        Ok(self.query(edges)?.iter().sum())
+    }
+}
+
+/// Largest weight added at once: larger ones go in steps with a carry between
+/// them, so that the bottom layer stays far from its limit.
+const STEP: u64 = 1 << 22;
+
+/// Layers of one executor. See the head of this module.
+pub struct Hierarchy<X: Executor> {
+    executor: X,
+    weights: Arc<Weights>,
+    settings: Settings,
+    planes: Vec<X::Plane>,
+    loads: Vec<Load>,
+}
+
+impl<X: Executor> Hierarchy<X> {
+    /// An empty hierarchy.
+    pub fn new(executor: X, weights: Arc<Weights>, settings: Settings) -> Result<Self> {
+        settings.check(&weights)?;
+        let mut hierarchy = Self {
+            executor,
+            weights,
+            settings,
+            planes: Vec::new(),
+            loads: Vec::new(),
+        };
+        hierarchy.reset()?;
+        Ok(hierarchy)
+    }
+
+    /// Adds the batch to the bottom and carries upwards.
+    fn add_and_carry(&mut self, edges: &[Edge], weight: Vec<f32>) -> Result<()> {
+        let x = &self.executor;
+        let top = self.planes.len() - 1;
+        let (mut edges, mut weight) = x.upload(edges, weight)?;
+        for (layer, m) in self.planes.iter_mut().enumerate() {
+            let codes = x.encode(layer, &edges)?;
+            x.add(m, &codes, &weight)?;
+            x.saturate(m)?;
+            if layer == top {
+                break;
+            }
+            let carried = self
+                .settings
+                .carry
+                .take(x, m, &codes, &weight, self.settings.theta)?;
+            match x.remaining(edges, carried)? {
+                Some(rest) => (edges, weight) = rest,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a batch without equal edges, in steps where weights are huge.
+    fn store_folded(&mut self, batch: &[Weighted]) -> Result<()> {
+        let mut left = batch.to_vec();
+        while !left.is_empty() {
+            let edges: Vec<Edge> = left.iter().map(|w| w.edge).collect();
+            let weight = left.iter().map(|w| w.weight.min(STEP) as f32).collect();
+            self.add_and_carry(&edges, weight)?;
+            left.retain_mut(|w| {
+                w.weight = w.weight.saturating_sub(STEP);
+                w.weight > 0
+            });
+        }
+        Ok(())
+    }
+
+    fn store_by_carry(&mut self, batch: &[Weighted]) -> Result<()> {
+        match self.settings.carry {
+            Carry::Sequential => batch
+                .iter()
+                .filter(|w| w.weight > 0)
+                .try_for_each(|arrival| self.store_folded(std::slice::from_ref(arrival))),
+            Carry::BatchSynchronous | Carry::MiniBatch => self.store_folded(&fold(batch)),
+        }
+    }
+
+    fn ratio_columns(&self, edges: &[Edge]) -> Result<Vec<X::Column>> {
+        let x = &self.executor;
+        let (edges, _) = x.upload(edges, vec![0.0; edges.len()])?;
+        let columns = self.planes.iter().enumerate();
+        columns
+            .map(|(layer, m)| x.least_ratio(m, &x.encode(layer, &edges)?))
+            .collect()
+    }
+
+    /// Takes note of how full the layers are and adds one if it is time.
+    fn expand(&mut self, loads: Vec<Load>) -> Result<()> {
+        let full = loads.last().is_some_and(|top| top.mean > self.settings.tau);
+        self.loads = loads;
+        if full && self.planes.len() < self.settings.max_layers {
+            self.add_layer()?;
+        }
+        Ok(())
+    }
+
+    fn add_layer(&mut self) -> Result<()> {
+        self.planes.push(self.executor.plane()?);
+        self.loads.push(Load {
+            mean: 0.0,
+            max: 0.0,
+        });
+        Ok(())
+    }
+}
+
+/// Opens every saved state of this profile.
+const STATE_MAGIC: &[u8; 8] = b"CRANEp01";
+
+/// Bytes of one layer.
+const LAYER_BYTES: usize = CODE * CODE * size_of::<f32>();
+
+impl<X: Executor> Sketch for Hierarchy<X> {
+    fn store(&mut self, batch: &[Weighted]) -> Result<()> {
+        self.store_by_carry(batch)?;
+        let (loads, _) = self.executor.read(&self.planes, &[])?;
+        self.expand(loads)
+    }
+
+    fn store_and_query(&mut self, batch: &[Weighted]) -> Result<Vec<Ratios>> {
+        self.store_by_carry(batch)?;
+        let edges: Vec<Edge> = batch.iter().map(|w| w.edge).collect();
+        if edges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let columns = self.ratio_columns(&edges)?;
+        let (loads, columns) = self.executor.read(&self.planes, &columns)?;
+        self.expand(loads)?;
+        Ok(transpose(&columns, edges.len()))
+    }
+
+    fn ratios(&self, edges: &[Edge]) -> Result<Vec<Ratios>> {
+        if edges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (_, columns) = self.executor.read(&[], &self.ratio_columns(edges)?)?;
+        Ok(transpose(&columns, edges.len()))
+    }
+
+    fn take(&mut self, edge: Edge, amount: u64) -> Result<u64> {
+        let ratios = self.ratios(&[edge])?;
+        let Some(ratios) = ratios.first() else {
+            return Ok(0);
+        };
+        let x = &self.executor;
+        let mut left = amount as f64;
+        for (layer, m) in self.planes.iter_mut().enumerate().rev() {
+            let unit = f64::from(self.settings.theta).powi(layer as i32);
+            let units = (left / unit).floor().min(f64::from(floor(ratios[layer])));
+            if units > 0.0 {
+                let (edges, units_column) = x.upload(&[edge], vec![units as f32])?;
+                x.subtract(m, &x.encode(layer, &edges)?, &units_column)?;
+                left -= units * unit;
+            }
+        }
+        Ok(amount - left as u64)
+    }
+
+    fn decode(&self, ratios: &[f32]) -> f64 {
+        self.weights
+            .decoder
+            .decode(ratios.iter().copied())
+            .min(self.bound(ratios))
+    }
+
+    fn bound(&self, ratios: &[f32]) -> f64 {
+        let theta = f64::from(self.settings.theta);
+        ratios
+            .iter()
+            .rev()
+            .fold(0.0, |sum, q| sum * theta + f64::from(*q))
+    }
+
+    fn loads(&self) -> &[Load] {
+        &self.loads
+    }
+
+    fn expansions(&self) -> usize {
+        self.planes.len() - self.settings.start_layers
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.planes.len() * LAYER_BYTES
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.planes.clear();
+        self.loads.clear();
+        for _ in 0..self.settings.start_layers {
+            self.add_layer()?;
+        }
+        Ok(())
+    }
+
+    fn save_state(&self) -> Result<Vec<u8>> {
+        let mut state = STATE_MAGIC.to_vec();
+        state.extend((self.planes.len() as u32).to_le_bytes());
+        for plane in &self.planes {
+            let cells = self.executor.cells(plane)?;
+            state.extend(cells.iter().flat_map(|cell| cell.to_le_bytes()));
+        }
+        Ok(state)
+    }
+
+    fn load_state(&mut self, state: &[u8]) -> Result<()> {
+        let fault = |what: &str| Err(Error::State(what.into()));
+        let Some((count, cells)) = state
+            .strip_prefix(STATE_MAGIC)
+            .and_then(|rest| rest.split_first_chunk::<4>())
+        else {
+            return fault("it does not start like a state of the paper profile");
+        };
+        let layers = u32::from_le_bytes(*count) as usize;
+        if layers == 0 || layers > self.settings.max_layers {
+            return fault(&format!(
+                "it has {layers} layers, allowed are 1 to {}",
+                self.settings.max_layers
+            ));
+        }
+        if cells.len() != layers * LAYER_BYTES {
+            return fault(&format!(
+                "{layers} layers need {} bytes, it has {}",
+                layers * LAYER_BYTES,
+                cells.len()
+            ));
+        }
+        let cells: Vec<f32> = cells
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|b| f32::from_le_bytes(*b))
+            .collect();
+        if !cells.iter().all(|cell| (0.0..=CELL_LIMIT).contains(cell)) {
+            return fault("a cell is not a count");
+        }
+        let planes: Vec<X::Plane> = cells
+            .chunks_exact(CODE * CODE)
+            .map(|cells| self.executor.plane_from(cells))
+            .collect::<Result<_>>()?;
+        self.loads = self.executor.read(&planes, &[])?.0;
+        self.planes = planes;
+        Ok(())
+    }
+
+    fn device_name(&self) -> String {
+        self.executor.device_name()
+    }
+}
+
+/// One column per layer to one row per edge.
+fn transpose(columns: &[Vec<f32>], edges: usize) -> Vec<Ratios> {
+    (0..edges)
+        .map(|e| columns.iter().map(|column| column[e]).collect())
+        .collect()
+}

@@ -1,0 +1,39 @@
+//! Crane, a hierarchical neural sketch for graph streams.
+//!
+//! A stream of edges `src → dst` is summarised in a few small layers of
+//! memory. Each edge is written as a pattern (its *code*) into the bottom
+//! layer; what grows beyond a threshold θ is *carried* to the next layer, in
+//! units of θ, as in a positional numeral system. Heavy edges thus move up
+//! and leave the bottom to the many light ones. A small keyed table, the
+//! *crown*, holds the heaviest edges exactly.
+//!
+//! This crate is pure: no files, no clocks, no metrics, no threads of its own.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`edge`] | edges, weighted edges, folding a batch |
+//! | [`encoder`], [`decoder`], [`weights`] | the learned parts |
+//! | [`executor`] | how a batch meets one layer: fused CPU code or candle tensors |
+//! | [`carry`] | what moves from a layer to the next |
+//! | [`hierarchy`] | the layers: store, query, expansion |
+//! | [`crown`], [`crane`] | the heavy-hitter table, and layers and table together |
+
+pub mod carry;
+pub mod crane;
+pub mod crown;
+pub mod decoder;
+pub mod device;
+pub mod edge;
+pub mod encoder;
+pub mod error;
+pub mod executor;
+pub mod hierarchy;
+pub mod weights;
+
+pub use carry::Carry;
+pub use crane::{Arrival, Crane, Flow};
+pub use device::DeviceChoice;
+pub use edge::{Edge, Weighted};
+pub use error::{Error, Result};
+pub use hierarchy::{Hierarchy, Settings, Sketch};
+pub use weights::Weights;

@@ -1,0 +1,309 @@
+//! Laws that hold for every stream, carry and executor.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use crane_model::executor::{CELL_LIMIT, Executor, fused::Fused, tensor::TensorExecutor};
+use crane_model::{Carry, DeviceChoice, Edge, Hierarchy, Settings, Sketch, Weighted, Weights};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const CARRIES: [Carry; 3] = [Carry::Sequential, Carry::BatchSynchronous, Carry::MiniBatch];
+
+fn weights() -> Arc<Weights> {
+    Arc::new(Weights::random(7, 4))
+}
+
+fn settings(carry: Carry, start_layers: usize) -> Settings {
+    Settings {
+        start_layers,
+        carry,
+        ..Settings::of(&weights())
+    }
+}
+
+fn fused(carry: Carry, start_layers: usize) -> Hierarchy<Fused> {
+    let weights = weights();
+    Hierarchy::new(
+        Fused::new(weights.clone()),
+        weights,
+        settings(carry, start_layers),
+    )
+    .unwrap()
+}
+
+fn tensor(carry: Carry, start_layers: usize) -> Hierarchy<TensorExecutor> {
+    let weights = weights();
+    let x = TensorExecutor::new(&weights, candle_core::Device::Cpu, "cpu-tensor".into()).unwrap();
+    Hierarchy::new(x, weights, settings(carry, start_layers)).unwrap()
+}
+
+/// Few nodes, so that edges repeat and collide; weights from 0 to `heaviest`.
+fn stream(seed: u64, length: usize, nodes: u32, heaviest: u64) -> Vec<Weighted> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let node = |rng: &mut Xoshiro256PlusPlus| rng.random_range(0..nodes).wrapping_mul(0x9e37_79b9);
+    (0..length)
+        .map(|_| {
+            let edge = Edge::new(node(&mut rng), node(&mut rng));
+            Weighted::new(edge, rng.random_range(0..=heaviest))
+        })
+        .collect()
+}
+
+/// Cells of all layers, out of the saved state.
+fn cells<X: Executor>(hierarchy: &Hierarchy<X>) -> Vec<f32> {
+    let state = hierarchy.save_state().unwrap();
+    let (cells, rest) = state[12..].as_chunks::<4>();
+    assert!(rest.is_empty());
+    cells
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes))
+        .collect()
+}
+
+#[test]
+fn no_carry_makes_a_cell_negative_or_loses_an_edge() {
+    for carry in CARRIES {
+        for (seed, heaviest) in [(1, 1), (2, 20), (3, 5_000)] {
+            let stream = stream(seed, 600, 12, heaviest);
+            let mut sketch = fused(carry, 4);
+            for batch in stream.chunks(64) {
+                sketch.store(batch).unwrap();
+                assert!(cells(&sketch).iter().all(|cell| *cell >= 0.0), "{carry}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bound_is_never_below_the_truth_without_shared_carry() {
+    // Sequential carry moves mass of other edges, too, so an edge may lose
+    // what a colliding one carried. Alone in the sketch, nothing is lost.
+    for carry in CARRIES {
+        for weight in [0, 1, 3, 4, 5, 63, 1000, 100_000, 10_000_000, 1 << 26] {
+            let edge = Edge::new(0, u32::MAX);
+            let mut sketch = fused(carry, 4);
+            sketch.store(&[Weighted::new(edge, weight)]).unwrap();
+            let bound = sketch.bound(&sketch.ratios(&[edge]).unwrap()[0]);
+            let error = (bound - weight as f64).abs();
+            assert!(
+                error <= 1e-4 * weight as f64,
+                "{carry}: {weight} became {bound}"
+            );
+            assert!(!sketch.is_saturated(), "{carry} {weight}");
+        }
+    }
+}
+
+#[test]
+fn executors_agree() {
+    for carry in CARRIES {
+        for seed in 0..4 {
+            let (mut a, mut b) = (fused(carry, 1), tensor(carry, 1));
+            let length = if carry == Carry::Sequential { 120 } else { 600 };
+            let stream = stream(seed, length, 40, 30);
+            for batch in stream.chunks(100) {
+                a.store(batch).unwrap();
+                b.store(batch).unwrap();
+            }
+            let (x, y) = (cells(&a), cells(&b));
+            assert_eq!(x.len(), y.len(), "{carry}: same number of layers");
+            for (x, y) in x.iter().zip(&y) {
+                assert!(
+                    (x - y).abs() <= 1e-4 * x.abs().max(1.0),
+                    "{carry}: {x} and {y}"
+                );
+            }
+            let edges: Vec<Edge> = stream.iter().map(|w| w.edge).collect();
+            let (x, y) = (a.query(&edges).unwrap(), b.query(&edges).unwrap());
+            for (x, y) in x.iter().zip(&y) {
+                assert!(
+                    (x - y).abs() <= 1e-3 * x.abs().max(1.0),
+                    "{carry}: {x} and {y}"
+                );
+            }
+            let loads = a.loads().iter().zip(b.loads());
+            for (x, y) in loads {
+                assert!((x.mean - y.mean).abs() <= 1e-4 * x.mean.max(1.0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_of_one_is_the_sequential_carry() {
+    let stream = stream(5, 300, 15, 9);
+    let (mut one_by_one, mut sequential) = (
+        fused(Carry::BatchSynchronous, 3),
+        fused(Carry::Sequential, 3),
+    );
+    for arrival in &stream {
+        one_by_one.store(std::slice::from_ref(arrival)).unwrap();
+        sequential.store(std::slice::from_ref(arrival)).unwrap();
+    }
+    assert_eq!(cells(&one_by_one), cells(&sequential));
+}
+
+#[test]
+fn a_hundred_thousand_equal_edges_in_a_batch_count_as_one_heavy_edge() {
+    let edge = Edge::new(17, 4);
+    for carry in [Carry::BatchSynchronous, Carry::MiniBatch] {
+        let mut sketch = fused(carry, 4);
+        sketch
+            .store(&vec![Weighted::new(edge, 1); 100_000])
+            .unwrap();
+        let estimate = sketch.query(&[edge]).unwrap()[0];
+        assert!((estimate - 100_000.0).abs() < 10.0, "{estimate}");
+    }
+}
+
+#[test]
+fn layers_are_added_when_the_top_is_full_and_only_then() {
+    let mut sketch = fused(Carry::BatchSynchronous, 1);
+    sketch.store(&stream(1, 50, 1000, 1)).unwrap();
+    assert_eq!(
+        (sketch.loads().len(), sketch.expansions()),
+        (1, 0),
+        "a light load needs one layer"
+    );
+    for batch in stream(2, 40_000, 1 << 20, 2).chunks(1000) {
+        sketch.store(batch).unwrap();
+    }
+    assert_eq!((sketch.loads().len(), sketch.expansions()), (4, 3));
+    assert_eq!(sketch.memory_bytes(), 4 * 64 * 64 * 4);
+    sketch.reset().unwrap();
+    assert_eq!(sketch.loads().len(), 1);
+    assert_eq!(sketch.query(&[Edge::new(1, 2)]).unwrap(), [0.0]);
+}
+
+#[test]
+fn a_saved_state_continues_where_it_was() {
+    let stream = stream(3, 2000, 300, 4);
+    let (first, second) = stream.split_at(1000);
+    let mut whole = fused(Carry::BatchSynchronous, 1);
+    whole.store(first).unwrap();
+    let mut resumed = fused(Carry::BatchSynchronous, 1);
+    resumed.load_state(&whole.save_state().unwrap()).unwrap();
+    whole.store(second).unwrap();
+    resumed.store(second).unwrap();
+    assert_eq!(cells(&whole), cells(&resumed));
+
+    let state = whole.save_state().unwrap();
+    for bad in [
+        &state[..0],
+        &state[..11],
+        &state[..state.len() - 1],
+        b"CRANEp01\xff\0\0\0",
+    ] {
+        assert!(resumed.load_state(bad).is_err());
+    }
+    let mut nan = state.clone();
+    nan[12..16].copy_from_slice(&f32::NAN.to_le_bytes());
+    assert!(resumed.load_state(&nan).is_err());
+    assert_eq!(
+        cells(&whole),
+        cells(&resumed),
+        "a refused state changes nothing"
+    );
+}
+
+#[test]
+fn counts_beyond_the_cells_saturate_and_say_so() {
+    let edge = Edge::new(1, 2);
+    for carry in [Carry::Sequential, Carry::BatchSynchronous] {
+        let settings = Settings {
+            start_layers: 1,
+            max_layers: 1,
+            carry,
+            ..Settings::of(&weights())
+        };
+        let mut sketch = Hierarchy::new(Fused::new(weights()), weights(), settings).unwrap();
+        sketch.store(&[Weighted::new(edge, 1 << 28)]).unwrap();
+        assert!(sketch.is_saturated());
+        let answer = sketch.query(&[edge]).unwrap()[0];
+        assert!(answer > 0.0 && answer.is_finite());
+        assert!(cells(&sketch).iter().all(|cell| *cell <= CELL_LIMIT));
+    }
+}
+
+#[test]
+fn taking_an_edge_out_leaves_the_rest() {
+    let mut sketch = fused(Carry::BatchSynchronous, 4);
+    let (a, b) = (Edge::new(1, 2), Edge::new(0x8000_0000, 77));
+    sketch
+        .store(&[Weighted::new(a, 100), Weighted::new(b, 9)])
+        .unwrap();
+    let taken = sketch.take(a, 100).unwrap();
+    assert!((99..=100).contains(&taken), "{taken}");
+    let left = sketch.query(&[a, b]).unwrap();
+    assert!(left[0] < 12.0, "{left:?}");
+    assert!(left[1] > 5.0, "{left:?}");
+    assert!(cells(&sketch).iter().all(|cell| *cell >= 0.0));
+    assert_eq!(sketch.take(Edge::new(3, 3), 0).unwrap(), 0);
+}
+
+#[test]
+fn an_empty_stream_is_fine() {
+    for mut sketch in [fused(Carry::Sequential, 1), fused(Carry::MiniBatch, 2)] {
+        sketch.store(&[]).unwrap();
+        sketch.store(&[Weighted::new(Edge::new(1, 1), 0)]).unwrap();
+        assert!(sketch.query(&[]).unwrap().is_empty());
+        assert_eq!(sketch.flux(&[Edge::new(1, 1)]).unwrap(), 0.0);
+    }
+    let mut tensor = tensor(Carry::BatchSynchronous, 1);
+    tensor.store(&[]).unwrap();
+    assert!(tensor.store_and_query(&[]).unwrap().is_empty());
+    assert!(tensor.query(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn impossible_settings_are_refused_with_a_reason() {
+    let good = Settings::of(&weights());
+    let bad = [
+        Settings {
+            max_layers: 5,
+            ..good.clone()
+        },
+        Settings {
+            max_layers: 0,
+            ..good.clone()
+        },
+        Settings {
+            start_layers: 0,
+            ..good.clone()
+        },
+        Settings {
+            theta: 1.0,
+            ..good.clone()
+        },
+        Settings {
+            theta: 2.5,
+            ..good.clone()
+        },
+        Settings {
+            tau: f32::NAN,
+            ..good.clone()
+        },
+    ];
+    for settings in bad {
+        let error = DeviceChoice::Cpu
+            .open(weights(), settings)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.contains("is not possible"), "{error}");
+    }
+    if !cfg!(feature = "cuda") {
+        let error = DeviceChoice::Cuda(0)
+            .open(weights(), good)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.contains("--features cuda"), "{error}");
+    }
+    assert!("gpu".parse::<DeviceChoice>().is_err());
+    assert_eq!(
+        "cuda:3".parse::<DeviceChoice>().unwrap(),
+        DeviceChoice::Cuda(3)
+    );
+}
