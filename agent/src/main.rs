@@ -1,1 +1,45 @@
-fn main() {}
+//! crane-agent: captures packets, sketches who talks to whom, exports the
+//! heavy hitters.
+//!
+//! The way of a packet: [`capture`] → [`decode`] → [`ring`] → [`worker`] →
+//! [`snapshot`] → [`metrics`] and [`http`].
+
+mod capture;
+mod cli;
+mod commands;
+mod config;
+mod decode;
+mod edge;
+mod http;
+mod log;
+mod metrics;
+mod pipeline;
+mod report;
+mod ring;
+mod sample;
+mod size;
+mod snapshot;
+mod stop;
+mod tally;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Exit code of a bad configuration, as in sysexits.h.
+const BAD_CONFIG: u8 = 78;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    log::start(&cli);
+    match commands::run(cli.command) {
+        Ok(code) => code,
+        Err(error) if log::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            log::fatal(&error);
+            let config = error.downcast_ref::<config::ConfigError>().is_some();
+            ExitCode::from(if config { BAD_CONFIG } else { 1 })
+        }
+    }
+}

@@ -84,10 +84,10 @@ impl<K: Copy + Eq + Hash> Crane<K> {
 
         let mut poured = Vec::new();
         for (arrival, bound) in rest.into_iter().zip(bounds) {
-            let believed = ((bound - self.noise) as u64).max(arrival.packets);
-            let count = count_on_admission(arrival, believed, bound as u64);
-            if count.rank() > self.crown.bar(&arrival.key) {
-                self.layers.take(arrival.edge, believed)?;
+            let lightest = self.crown.lightest(&arrival.key);
+            let count = count_on_admission(arrival, bound, self.noise, &lightest);
+            if count.rank() > lightest.rank() {
+                self.layers.take(arrival.edge, count.total_packets())?;
                 if let Some(Slot { key, count }) = self.crown.admit(arrival.key, count) {
                     poured.push(Weighted::new((self.to_edge)(&key), count.total_packets()));
                 }
@@ -157,15 +157,23 @@ impl<K: Copy + Eq + Hash> Crane<K> {
     }
 }
 
-fn count_on_admission<K>(arrival: &Arrival<K>, believed: u64, bound: u64) -> Count {
-    let earlier = believed - arrival.packets;
+/// The layers say at most `bound`, of which `noise` is usually not the edge's
+/// own. They can be wrong without limit where many edges share cells, so they
+/// are believed no further than what `lightest` had: no admission then adds
+/// more to the crown than the packets that arrived, as in Space-Saving.
+fn count_on_admission<K>(arrival: &Arrival<K>, bound: f64, noise: f64, lightest: &Count) -> Count {
     let mean_bytes = arrival.bytes / arrival.packets.max(1);
+    let limit = (bound as u64).saturating_sub(arrival.packets);
+    let believed = ((bound - noise) as u64).saturating_sub(arrival.packets);
+    let earlier = believed.min(lightest.total_packets());
     Count {
         packets: arrival.packets,
         bytes: arrival.bytes,
         earlier_packets: earlier,
-        earlier_bytes: earlier.saturating_mul(mean_bytes),
-        earlier_limit: bound.saturating_sub(arrival.packets).max(earlier),
+        earlier_bytes: earlier
+            .saturating_mul(mean_bytes)
+            .min(lightest.total_bytes()),
+        earlier_limit: limit.max(earlier),
     }
 }
 

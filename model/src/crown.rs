@@ -7,7 +7,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use rustc_hash::FxSeededState;
+use foldhash::quality::FixedState;
 
 /// Slots of a bucket.
 const WAYS: usize = 8;
@@ -69,7 +69,7 @@ pub struct Slot<K> {
 
 /// The table. See the head of this module.
 pub struct Crown<K> {
-    hasher: FxSeededState,
+    hasher: FixedState,
     slots: Vec<Option<Slot<K>>>,
 }
 
@@ -78,7 +78,7 @@ impl<K: Copy + Eq + Hash> Crown<K> {
     pub fn new(slots: usize, seed: u64) -> Self {
         let slots = slots.max(1).next_multiple_of(WAYS);
         Self {
-            hasher: FxSeededState::with_seed(seed as usize),
+            hasher: FixedState::with_seed(seed),
             slots: vec![None; slots],
         }
     }
@@ -115,19 +115,19 @@ impl<K: Copy + Eq + Hash> Crown<K> {
         }
     }
 
-    /// Rank that an edge has to exceed to be admitted in the place of another.
-    pub fn bar(&self, key: &K) -> u64 {
+    /// The lightest count in the bucket of `key`: who is admitted takes its
+    /// place, and has to outrank it.
+    pub fn lightest(&self, key: &K) -> Count {
         let at = self.bucket(key);
-        let ways = &self.slots[at..at + WAYS];
-        ways.iter()
-            .map(|way| way.as_ref().map_or(0, |slot| slot.count.rank()))
-            .min()
-            .unwrap_or(0)
+        let counts = self.slots[at..at + WAYS]
+            .iter()
+            .map(|way| way.map_or_else(Count::default, |slot| slot.count));
+        counts.min_by_key(Count::rank).unwrap_or_default()
     }
 
     /// Admits an edge and returns the one that had to go.
     pub fn admit(&mut self, key: K, count: Count) -> Option<Slot<K>> {
-        let rank = |way: &Option<Slot<K>>| way.as_ref().map_or(0, |slot| slot.count.rank());
+        let rank = |way: &Option<Slot<K>>| way.map_or(0, |slot| slot.count.rank());
         let lightest = self.ways(&key).iter_mut().min_by_key(|way| rank(way))?;
         lightest.replace(Slot { key, count })
     }
@@ -167,7 +167,7 @@ mod tests {
         }
         assert!(crown.count(3, 1, 1));
         assert!(!crown.count(99, 1, 1), "no room left");
-        assert_eq!(crown.bar(&99), 10);
+        assert_eq!(crown.lightest(&99).packets, 10);
         let gone = crown.admit(99, Count::exact(50, 60)).unwrap();
         assert_eq!((gone.key, gone.count.packets), (0, 10));
         assert_eq!(crown.get(&3), Some(&Count::exact(14, 101)));

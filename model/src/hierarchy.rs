@@ -65,7 +65,7 @@ impl Settings {
                 self.theta.to_string(),
                 "a whole number from 2 to 1024".into(),
             ))
-        } else if !(self.tau > 0.0) {
+        } else if self.tau.is_nan() || self.tau <= 0.0 {
             Some(("tau", self.tau.to_string(), "a number above 0".into()))
         } else {
             None

@@ -1,0 +1,47 @@
+# `make run` and `make test` are all one needs; both install what is missing.
+
+CARGO ?= cargo
+AGENT := target/release/crane-agent
+SAMPLE := target/sample.pcap
+
+.PHONY: run demo test setup setup-test install uninstall
+
+## run: build the agent and run it on all interfaces that are up
+run: $(AGENT)
+	$(AGENT) run $(ARGS)
+
+## demo: the same agent on a generated capture, paced and looped
+demo: $(AGENT) $(SAMPLE)
+	$(AGENT) replay $(SAMPLE) --serve --loop --speed 1 $(ARGS)
+
+$(SAMPLE): $(AGENT)
+	$(AGENT) sample $(SAMPLE)
+
+$(AGENT): setup
+	$(CARGO) build --release --locked
+
+## test: everything that has to hold before a commit
+test: setup-test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) test --locked --workspace
+
+## setup: what building needs
+setup:
+	@sh .ci/need /usr/include/pcap/pcap.h libpcap-dev
+	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: install it from https://rustup.rs" >&2; exit 1; }
+
+## setup-test: what the tests need besides
+setup-test: setup
+	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping
+
+## install: the agent, its unit and its configuration
+install: $(AGENT)
+	install -D -m 755 $(AGENT) $(DESTDIR)/usr/local/bin/crane-agent
+	install -D -m 644 systemd/crane-agent.service $(DESTDIR)/etc/systemd/system/crane-agent.service
+	[ -e $(DESTDIR)/etc/crane-agent/crane-agent.toml ] || \
+	  install -D -m 644 agent/crane-agent.toml $(DESTDIR)/etc/crane-agent/crane-agent.toml
+
+## uninstall: what `install` put there, except the configuration
+uninstall:
+	rm -f $(DESTDIR)/usr/local/bin/crane-agent $(DESTDIR)/etc/systemd/system/crane-agent.service

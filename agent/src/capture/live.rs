@@ -1,0 +1,251 @@
+//! Live captures with libpcap.
+//!
+//! A few threads share all interfaces: each waits for its share of them at
+//! once and drains whichever has packets, so an idle interface costs nothing.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use pcap::{Active, Capture, Device};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Link, Packet};
+use crate::config;
+use crate::ring::Tap;
+
+/// How long a stop or a lost interface may go unnoticed.
+const TICK: Duration = Duration::from_millis(100);
+/// Pause between attempts to open an interface that went away.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long the kernel may hold packets back to hand over many at once.
+const HAND_OVER_MS: i32 = 50;
+/// Bounds of one interface's kernel buffer.
+const BUFFER: (u64, u64) = (1 << 20, 64 << 20);
+
+/// The interfaces to capture when none are named: all that are up, without
+/// loopback; loopback alone if there is nothing else.
+pub fn default_interfaces() -> anyhow::Result<Vec<String>> {
+    let up: Vec<Device> = list()?
+        .into_iter()
+        .filter(|device| device.flags.is_up())
+        .collect();
+    let names = |loopback: bool| -> Vec<String> {
+        let chosen = up
+            .iter()
+            .filter(|device| device.flags.is_loopback() == loopback);
+        chosen.map(|device| device.name.clone()).collect()
+    };
+    let (real, loopback) = (names(false), names(true));
+    let chosen = if real.is_empty() { loopback } else { real };
+    if chosen.is_empty() {
+        bail!("no interface is up; name one with --interface");
+    }
+    Ok(chosen)
+}
+
+/// Network interfaces of this machine, without libpcap's pseudo devices.
+pub fn list() -> anyhow::Result<Vec<Device>> {
+    let mut devices = Device::list().context("interfaces cannot be listed")?;
+    devices.retain(|device| exists(&device.name));
+    Ok(devices)
+}
+
+fn exists(name: &str) -> bool {
+    !name.contains('/') && Path::new("/sys/class/net").join(name).exists()
+}
+
+/// An interface and where its packets go.
+pub struct Interface {
+    name: String,
+    tap: Tap,
+    capture: Option<Open>,
+    retry_at: Instant,
+    settings: config::Capture,
+    buffer: u64,
+}
+
+struct Open {
+    capture: Capture<Active>,
+    link: Link,
+    dropped: Wrapping,
+    interface_dropped: Wrapping,
+    stats_at: Instant,
+}
+
+/// A counter of libpcap: 32 bits that wrap.
+#[derive(Default)]
+struct Wrapping(u32);
+
+impl Wrapping {
+    fn advance(&mut self, now: u32) -> u64 {
+        u64::from(now.wrapping_sub(std::mem::replace(&mut self.0, now)))
+    }
+}
+
+impl Interface {
+    /// Opens `name`, one of `sharing` interfaces that share the kernel buffer.
+    pub fn open(
+        name: &str,
+        tap: Tap,
+        settings: &config::Capture,
+        sharing: usize,
+    ) -> anyhow::Result<Self> {
+        let buffer = settings.buffer_total.0 / sharing.max(1) as u64;
+        let mut interface = Self {
+            name: name.into(),
+            tap,
+            capture: None,
+            retry_at: Instant::now(),
+            settings: settings.clone(),
+            buffer: buffer.clamp(BUFFER.0, BUFFER.1),
+        };
+        interface.capture = Some(interface.start()?);
+        interface.tap.tally().up.store(true, Relaxed);
+        Ok(interface)
+    }
+
+    fn start(&self) -> anyhow::Result<Open> {
+        let name = &self.name;
+        if !exists(name) {
+            let known: Vec<String> = list()?.into_iter().map(|device| device.name).collect();
+            bail!(
+                "no such interface: {name} (this machine has {})",
+                known.join(", ")
+            );
+        }
+        let mut capture = Capture::from_device(name.as_str())?
+            .snaplen(i32::from(self.settings.snaplen))
+            .promisc(self.settings.promiscuous)
+            .buffer_size(i32::try_from(self.buffer)?)
+            .timeout(HAND_OVER_MS)
+            .open()
+            .map_err(|error| explain(name, &error))?
+            .setnonblock()?;
+        if let Some(filter) = &self.settings.filter {
+            capture
+                .filter(filter, true)
+                .with_context(|| format!("filter {filter:?} on {name}"))?;
+        }
+        Ok(Open {
+            link: Link(u32::try_from(capture.get_datalink().0)?),
+            capture,
+            dropped: Wrapping::default(),
+            interface_dropped: Wrapping::default(),
+            stats_at: Instant::now(),
+        })
+    }
+
+    /// Takes what the kernel has; an error closes the capture.
+    fn drain(&mut self) {
+        let Some(open) = &mut self.capture else {
+            return;
+        };
+        let (tap, link) = (&mut self.tap, open.link);
+        let result = open.capture.dispatch(None, |packet| {
+            let seconds = packet.header.ts.tv_sec as u64;
+            let micros = packet.header.ts.tv_usec as u64;
+            tap.offer(&Packet {
+                data: packet.data,
+                wire_len: packet.header.len,
+                time: seconds * 1_000_000_000 + micros * 1000,
+                link,
+            });
+        });
+        if let Err(error) = result {
+            tracing::warn!(interface = self.name, %error, "capture lost; trying to open it again");
+            self.count_drops();
+            self.capture = None;
+            self.retry_at = Instant::now() + RETRY;
+            self.tap.tally().up.store(false, Relaxed);
+        }
+    }
+
+    /// Books what the kernel and the interface lost.
+    fn count_drops(&mut self) {
+        let Some(open) = &mut self.capture else {
+            return;
+        };
+        open.stats_at = Instant::now();
+        if let Ok(stats) = open.capture.stats() {
+            let tally = self.tap.tally();
+            tally
+                .kernel_drops
+                .fetch_add(open.dropped.advance(stats.dropped), Relaxed);
+            let lost = open.interface_dropped.advance(stats.if_dropped);
+            tally.interface_drops.fetch_add(lost, Relaxed);
+        }
+    }
+
+    /// What is due now and then: drop counters, opening again what went away.
+    fn look_after(&mut self) {
+        match &self.capture {
+            Some(open) if open.stats_at.elapsed() >= RETRY => self.count_drops(),
+            None if Instant::now() >= self.retry_at => match self.start() {
+                Ok(open) => {
+                    tracing::info!(interface = self.name, "capture is back");
+                    self.capture = Some(open);
+                    self.tap.tally().up.store(true, Relaxed);
+                }
+                Err(error) => {
+                    tracing::debug!(interface = self.name, "{error:#}");
+                    self.retry_at = Instant::now() + RETRY;
+                }
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Captures until `stop`, then takes what the kernel still has.
+pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
+    while !stop.load(Relaxed) {
+        for at in ready(&interfaces) {
+            interfaces[at].drain();
+        }
+        interfaces.iter_mut().for_each(Interface::look_after);
+    }
+    for interface in &mut interfaces {
+        interface.drain();
+        interface.count_drops();
+    }
+}
+
+/// Waits for packets, one tick at most; returns which interfaces have some.
+fn ready(interfaces: &[Interface]) -> Vec<usize> {
+    let open = interfaces.iter().enumerate();
+    let open = open.filter_map(|(at, interface)| Some((at, interface.capture.as_ref()?)));
+    let (places, mut fds): (Vec<usize>, Vec<PollFd<'_>>) = open
+        .map(|(at, open)| (at, PollFd::new(&open.capture, PollFlags::IN)))
+        .unzip();
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: TICK.as_nanos() as i64,
+    };
+    if let Err(error) = poll(&mut fds, Some(&tick))
+        && error != rustix::io::Errno::INTR
+    {
+        tracing::error!(%error, "waiting for packets failed");
+        std::thread::sleep(TICK);
+    }
+    let places = places.into_iter().zip(&fds);
+    places
+        .filter(|(_, fd)| !fd.revents().is_empty())
+        .map(|(at, _)| at)
+        .collect()
+}
+
+/// libpcap's errors in the words of this agent.
+fn explain(name: &str, error: &pcap::Error) -> anyhow::Error {
+    let text = error.to_string();
+    if text.contains("permi") || text.contains("CAP_NET_RAW") {
+        let program = std::env::current_exe()
+            .map_or_else(|_| "crane-agent".into(), |p| p.display().to_string());
+        return anyhow::anyhow!(
+            "no permission to capture on {name}: run as root, or grant CAP_NET_RAW with \
+             `sudo setcap cap_net_raw+ep {program}`, or see the agent at work without it: `make demo`"
+        );
+    }
+    anyhow::anyhow!("cannot capture on {name}: {text}")
+}

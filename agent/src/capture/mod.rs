@@ -1,0 +1,21 @@
+//! Where packets come from: [`live`] interfaces or [`file`]s.
+
+pub mod file;
+pub mod live;
+
+/// A link-layer type as numbered in capture files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link(pub u32);
+
+/// One captured packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'a> {
+    /// What was captured of it.
+    pub data: &'a [u8],
+    /// Its length on the wire.
+    pub wire_len: u32,
+    /// When, in nanoseconds since 1970.
+    pub time: u64,
+    /// What its first header is.
+    pub link: Link,
+}

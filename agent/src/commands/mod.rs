@@ -1,0 +1,62 @@
+//! One module for each command that does more than a few lines.
+
+mod replay;
+mod run;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::capture::live;
+use crate::cli::{Cli, Command, SketchArgs};
+use crate::config::Config;
+use crate::sample;
+
+/// Runs a command; the exit code is its answer.
+pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    match command {
+        Command::Run(args) => run::run(&args)?,
+        Command::Replay(args) => return replay::run(&args, &mut out),
+        Command::Interfaces => {
+            for device in live::list()? {
+                let state = if device.flags.is_up() { "up" } else { "down" };
+                let addresses: Vec<String> = device
+                    .addresses
+                    .iter()
+                    .map(|address| address.addr.to_string())
+                    .collect();
+                writeln!(
+                    out,
+                    "{:<16} {state:<5} {}",
+                    device.name,
+                    addresses.join(" ")
+                )?;
+            }
+        }
+        Command::CheckConfig { file } => {
+            Config::read(&file)?;
+            writeln!(out, "{}: ok", file.display())?;
+        }
+        Command::Sample {
+            file,
+            packets,
+            seed,
+        } => {
+            sample::write(&file, packets, seed)?;
+            writeln!(out, "{}: {packets} packets", file.display())?;
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "crane-agent", &mut out);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The configuration: defaults, then the file, then the flags.
+fn configure(file: Option<&std::path::Path>, flags: &SketchArgs) -> anyhow::Result<Config> {
+    let mut config = file.map_or_else(|| Ok(Config::default()), Config::read)?;
+    config.sketch.device = flags.device.unwrap_or(config.sketch.device);
+    Ok(config)
+}

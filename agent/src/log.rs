@@ -1,0 +1,37 @@
+//! Log lines on standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use tracing::Level;
+
+use crate::cli::{Cli, LogFormat};
+
+/// Starts logging as the command line says.
+pub fn start(cli: &Cli) {
+    let level = match (cli.quiet, cli.verbose) {
+        (true, _) => Level::ERROR,
+        (_, 0) => Level::INFO,
+        (_, 1) => Level::DEBUG,
+        _ => Level::TRACE,
+    };
+    let lines = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(level)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal());
+    match cli.log_format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines.json().init(),
+    }
+}
+
+/// The one line that says why the program ends.
+pub fn fatal(error: &anyhow::Error) {
+    let _ = writeln!(io::stderr(), "crane-agent: {error:#}");
+}
+
+/// Whether the reader of our output has gone, as `head` does.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

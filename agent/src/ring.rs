@@ -1,0 +1,82 @@
+//! The ring between a capture and the sketch worker: bounded, one writer, one
+//! reader. The writer decodes and keeps the books.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::capture::Packet;
+use crate::decode;
+use crate::edge::Edge;
+use crate::tally::Tally;
+
+/// The end a capture writes to.
+pub struct Tap {
+    tally: Arc<Tally>,
+    ring: Producer<Edge>,
+}
+
+/// A ring for `slots` packets and its two ends.
+pub fn ring(slots: usize, tally: Arc<Tally>) -> (Tap, Consumer<Edge>) {
+    let (producer, consumer) = RingBuffer::new(slots);
+    let tap = Tap {
+        tally,
+        ring: producer,
+    };
+    (tap, consumer)
+}
+
+impl Tap {
+    /// Counts and decodes a packet.
+    fn take_in(&self, packet: &Packet<'_>) -> Option<Edge> {
+        self.tally.receive(packet.wire_len.into());
+        match decode::pair(packet.link, packet.data) {
+            Ok(pair) => Some(Edge {
+                pair,
+                bytes: packet.wire_len,
+            }),
+            Err(reason) => {
+                self.tally.ignore(reason);
+                None
+            }
+        }
+    }
+
+    /// Passes a packet on; if the ring is full the packet is dropped and
+    /// counted. Never blocks: for live captures.
+    pub fn offer(&mut self, packet: &Packet<'_>) {
+        if let Some(edge) = self.take_in(packet)
+            && self.ring.push(edge).is_err()
+        {
+            self.tally.ring_full.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Passes a packet on, waiting while the ring is full: for files. Fails
+    /// if the reader is gone.
+    pub fn deliver(&mut self, packet: &Packet<'_>) -> Result<(), WorkerGone> {
+        let Some(mut edge) = self.take_in(packet) else {
+            return Ok(());
+        };
+        loop {
+            match self.ring.push(edge) {
+                Ok(()) => return Ok(()),
+                Err(_) if self.ring.is_abandoned() => return Err(WorkerGone),
+                Err(rtrb::PushError::Full(back)) => edge = back,
+            }
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// The books this end keeps.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+/// The sketch worker ended early; it says why itself.
+#[derive(Debug)]
+pub struct WorkerGone;

@@ -1,0 +1,100 @@
+//! The books of one interface: every packet ends in exactly one counter.
+//!
+//! `received = edges + ignored + dropped`, plus what is in the ring just now.
+//! Written by the capture and the worker, read by anyone at any time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Why a packet did not become an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ignored {
+    /// Neither IPv4 nor IPv6: ARP, LLDP, spanning tree and the like.
+    NotIp,
+    /// Captured too short to hold its addresses.
+    Truncated,
+    /// Headers that contradict themselves.
+    Malformed,
+    /// A link type this agent cannot decode.
+    UnsupportedLink,
+}
+
+impl Ignored {
+    /// All reasons.
+    pub const ALL: [Self; 4] = [
+        Self::NotIp,
+        Self::Truncated,
+        Self::Malformed,
+        Self::UnsupportedLink,
+    ];
+
+    /// The reason as a label.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotIp => "not_ip",
+            Self::Truncated => "truncated",
+            Self::Malformed => "malformed",
+            Self::UnsupportedLink => "unsupported_link",
+        }
+    }
+}
+
+/// Counters of one interface or capture file.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Packets the source handed over.
+    pub packets: AtomicU64,
+    /// Their bytes on the wire.
+    pub bytes: AtomicU64,
+    /// Packets stored in the sketch.
+    pub edges: AtomicU64,
+    /// Packets that met a full ring.
+    pub ring_full: AtomicU64,
+    /// Packets the kernel dropped before they were handed over.
+    pub kernel_drops: AtomicU64,
+    /// Packets the interface or its driver dropped.
+    pub interface_drops: AtomicU64,
+    /// Whether the capture is open.
+    pub up: AtomicBool,
+    ignored: [AtomicU64; Ignored::ALL.len()],
+}
+
+impl Tally {
+    /// Counts a packet that was handed over.
+    pub fn receive(&self, bytes: u64) {
+        self.packets.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts a packet that became no edge.
+    pub fn ignore(&self, reason: Ignored) {
+        self.ignored[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// How many were ignored for this reason.
+    pub fn ignored(&self, reason: Ignored) -> u64 {
+        self.ignored[reason as usize].load(Relaxed)
+    }
+
+    /// Every reason a packet was lost for, with how many.
+    pub fn dropped(&self) -> [(&'static str, u64); 3] {
+        [
+            ("ring_full", self.ring_full.load(Relaxed)),
+            ("kernel", self.kernel_drops.load(Relaxed)),
+            ("interface", self.interface_drops.load(Relaxed)),
+        ]
+    }
+
+    /// Packets not yet accounted for: those in the ring. 0 once all is drained.
+    pub fn outstanding(&self) -> i128 {
+        let ignored: u64 = Ignored::ALL
+            .iter()
+            .map(|reason| self.ignored(*reason))
+            .sum();
+        let done = [
+            ignored,
+            self.edges.load(Relaxed),
+            self.ring_full.load(Relaxed),
+        ];
+        i128::from(self.packets.load(Relaxed)) - done.map(i128::from).iter().sum::<i128>()
+    }
+}

@@ -1,0 +1,115 @@
+//! Everything that can be given wrongly: one clear line, the right exit code.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{agent, stderr};
+
+#[test]
+fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let text = file(
+        "text.pcap",
+        "this is not a capture, though long enough to be one",
+    );
+    let empty = file("empty.pcap", "");
+    let bad_key = file("key.toml", "[capture]\npromiscous = true\n");
+    let bad_value = file("value.toml", "[sketch]\nmax_layers = 9\n");
+    let folder_name = folder.path().to_str().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+
+    let cases: &[(&[&str], i32, &[&str])] = &[
+        (
+            &["replay", "/no/such.pcap"],
+            1,
+            &["/no/such.pcap", "no such file"],
+        ),
+        (&["replay", &text], 1, &["text.pcap", "not a capture"]),
+        (&["replay", &empty], 1, &["empty.pcap", "not a capture"]),
+        (&["replay", folder_name], 1, &[folder_name, "directory"]),
+        (
+            &["run", "-i", "nope0"],
+            1,
+            &["no such interface: nope0", "lo"],
+        ),
+        (&["run", "-i", "../../etc"], 1, &["no such interface"]),
+        (
+            &["run", "-i", "lo", "--listen", &taken],
+            1,
+            &[&taken, "in use"],
+        ),
+        (
+            &["check-config", &bad_key],
+            78,
+            &["key.toml", "line 2", "promiscous", "promiscuous"],
+        ),
+        (
+            &["run", "-c", &bad_value],
+            78,
+            &["value.toml", "line 2", "9", "1 to 4"],
+        ),
+        (
+            &["check-config", "/no/such.toml"],
+            78,
+            &["/no/such.toml", "cannot be read"],
+        ),
+        (
+            &["run", "-i", "lo", "--device", "cuda:0"],
+            1,
+            &["cuda:0", "--features cuda"],
+        ),
+        (&["replay"], 2, &["FILES"]),
+        (&["replay", &text, "--speed", "0"], 2, &["max"]),
+        (&["run", "--device", "gpu"], 2, &["cpu-tensor"]),
+        (&["fly"], 2, &["fly"]),
+    ];
+    for (args, code, parts) in cases {
+        let output = agent(args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(*code), "{args:?}: {said}");
+        for part in *parts {
+            assert!(
+                said.contains(part),
+                "{args:?} does not say {part:?}: {said}"
+            );
+        }
+        if *code != 2 {
+            assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        }
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+#[test]
+fn no_right_to_capture_is_said_with_the_remedy() {
+    use std::os::unix::process::CommandExt;
+    // Where a user without rights can reach it.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let program = folder.path().join("crane-agent");
+    // By another process: a file this one has open for writing cannot be run.
+    let copied = std::process::Command::new("cp")
+        .arg(common::AGENT)
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
+    std::os::unix::fs::chown(folder.path(), Some(65534), None).ok();
+    let mut command = std::process::Command::new(&program);
+    command.args(["run", "-i", "lo", "--listen", "127.0.0.1:0"]);
+    let root = std::fs::metadata("/proc/self")
+        .is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0);
+    if root {
+        command.uid(65534).gid(65534);
+    }
+    let output = command.output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["no permission", "CAP_NET_RAW", "setcap", "make demo"] {
+        assert!(said.contains(part), "{said}");
+    }
+}

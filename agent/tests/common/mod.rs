@@ -1,0 +1,163 @@
+//! What the tests of the whole program share.
+#![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
+
+pub mod net;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use etherparse::PacketBuilder;
+use serde_json::Value;
+
+pub const AGENT: &str = env!("CARGO_BIN_EXE_crane-agent");
+
+pub fn agent(args: &[&str]) -> Output {
+    Command::new(AGENT)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", stderr(output)))
+}
+
+/// A frame from one IPv4 address to another with `payload` bytes of UDP.
+pub fn frame(src: Ipv4Addr, dst: Ipv4Addr, payload: usize) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+        .ipv4(src.octets(), dst.octets(), 64)
+        .udp(1000, 2000);
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, &vec![0; payload]).unwrap();
+    bytes
+}
+
+/// Writes frames as an Ethernet capture, a millisecond apart.
+pub fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
+    let mut bytes = Vec::new();
+    let words = |bytes: &mut Vec<u8>, words: &[u32]| {
+        words
+            .iter()
+            .for_each(|word| bytes.extend(word.to_le_bytes()));
+    };
+    words(&mut bytes, &[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]);
+    for (n, frame) in frames.iter().enumerate() {
+        let length = frame.len() as u32;
+        let n = n as u32;
+        words(
+            &mut bytes,
+            &[1_700_000_000 + n / 1000, n % 1000 * 1000, length, length],
+        );
+        bytes.extend(frame);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+/// An HTTP GET on loopback; status line and body.
+pub fn get(port: u16, path: &str) -> Option<(String, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.lines().next()?.to_owned(), body.to_owned()))
+}
+
+/// Asks again until there is an answer, 15 seconds at most.
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(15),
+            "waited in vain for {what}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A process that does not outlive its test.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Sends a signal and waits; exit code and how long it took.
+    pub fn stop(&mut self, signal: &str) -> (Option<i32>, Duration) {
+        let start = Instant::now();
+        let pid = self.0.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let code = self.0.wait().unwrap().code();
+        (code, start.elapsed())
+    }
+
+    /// Reads standard error until a line contains `text`; returns that line.
+    pub fn wait_for_line(&mut self, text: &str) -> String {
+        let mut lines = BufReader::new(self.0.stderr.as_mut().unwrap()).lines();
+        let mut seen = String::new();
+        while let Some(Ok(line)) = lines.next() {
+            if line.contains(text) {
+                return line;
+            }
+            seen += &line;
+        }
+        panic!("no line with {text:?}: {seen}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The value of a series in Prometheus' text format; labels in any order.
+pub fn series(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    text.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?.strip_prefix('{')?;
+        let (found, value) = rest.rsplit_once("} ")?;
+        let all = labels
+            .iter()
+            .all(|(key, value)| found.contains(&format!("{key}=\"{value}\"")));
+        if all { value.parse().ok() } else { None }
+    })
+}
+
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}

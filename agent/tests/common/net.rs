@@ -1,0 +1,195 @@
+//! Two hosts joined by a cable, and a Prometheus: network namespaces on this
+//! machine, nothing outside of it.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Running, eventually, get};
+use serde_json::Value;
+
+pub const LEFT: &str = "10.200.0.1";
+pub const RIGHT: &str = "10.200.0.2";
+
+/// Two network namespaces with a veth pair between them. The interface is
+/// called `cable` on both ends.
+pub struct Cable {
+    pub left: String,
+    pub right: String,
+}
+
+impl Cable {
+    /// Lays a cable; none without root, which is said.
+    pub fn lay() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let id = format!(
+            "{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let cable = Self {
+            left: format!("crane-l-{id}"),
+            right: format!("crane-r-{id}"),
+        };
+        let allowed = Command::new("ip")
+            .args(["netns", "add", &cable.left])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if !allowed {
+            eprintln!("SKIPPED: live capture needs root to make network namespaces");
+            std::mem::forget(cable);
+            return None;
+        }
+        ip(&["netns", "add", &cable.right]);
+        let (left, right) = (&cable.left, &cable.right);
+        // No IPv6 autoconfiguration: only what the tests send is on the cable.
+        for side in [left, right] {
+            let quiet = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; \
+                         echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
+            assert!(
+                Self::command(side, "sh")
+                    .args(["-c", quiet])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            ip(&["-n", side, "link", "set", "lo", "up"]);
+        }
+        ip(&[
+            "link", "add", "cable", "netns", left, "type", "veth", "peer", "name", "cable",
+            "netns", right,
+        ]);
+        for (side, address) in [(left, LEFT), (right, RIGHT)] {
+            ip(&[
+                "-n",
+                side,
+                "address",
+                "add",
+                &format!("{address}/24"),
+                "dev",
+                "cable",
+            ]);
+            ip(&["-n", side, "link", "set", "cable", "up"]);
+        }
+        Some(cable)
+    }
+
+    /// A command in one of the namespaces.
+    pub fn command(side: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", side, program]);
+        command
+    }
+
+    /// Pings from right to left.
+    pub fn ping(&self, count: u32) {
+        let count = count.to_string();
+        let mut ping = Self::command(&self.right, "ping");
+        ping.args(["-q", "-c", &count, "-i", "0.005", LEFT])
+            .stdout(Stdio::null());
+        assert!(ping.status().unwrap().success());
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        for side in [&self.left, &self.right] {
+            let _ = Command::new("ip").args(["netns", "delete", side]).status();
+        }
+    }
+}
+
+pub fn ip(args: &[&str]) {
+    assert!(
+        Command::new("ip").args(args).status().unwrap().success(),
+        "ip {args:?}"
+    );
+}
+
+/// A real Prometheus that scrapes one agent every second.
+pub struct Prometheus {
+    _process: Running,
+    _folder: tempfile::TempDir,
+    port: u16,
+    side: Option<String>,
+}
+
+impl Prometheus {
+    /// Scrapes `agent_port`; in the namespace `side` if given.
+    pub fn start(agent_port: u16, port: u16, side: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = format!(
+            "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: crane\n    \
+             static_configs: [{{targets: ['127.0.0.1:{agent_port}']}}]\n"
+        );
+        std::fs::write(folder.path().join("prometheus.yml"), config).unwrap();
+        let mut command = match side {
+            Some(side) => Cable::command(side, "prometheus"),
+            None => Command::new("prometheus"),
+        };
+        command
+            .arg(format!(
+                "--config.file={}",
+                folder.path().join("prometheus.yml").display()
+            ))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                folder.path().join("data").display()
+            ))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Self {
+            _process: Running::start(&mut command),
+            _folder: folder,
+            port,
+            side: side.map(str::to_owned),
+        }
+    }
+
+    /// The result of an instant query.
+    pub fn query(&self, expression: &str) -> Option<Vec<Value>> {
+        let encoded: String = expression
+            .bytes()
+            .map(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => (byte as char).to_string(),
+                _ => format!("%{byte:02X}"),
+            })
+            .collect();
+        let body = fetch(
+            self.side.as_deref(),
+            self.port,
+            &format!("/api/v1/query?query={encoded}"),
+        )?;
+        let answer: Value = serde_json::from_str(&body).ok()?;
+        assert_eq!(answer["status"], "success", "{expression}: {answer}");
+        answer["data"]["result"].as_array().cloned()
+    }
+
+    /// Waits until the query gives one number that `is_right`.
+    pub fn wait_for(&self, expression: &str, is_right: impl Fn(f64) -> bool) -> f64 {
+        eventually(expression, || {
+            let result = self.query(expression)?;
+            let value = result.first()?["value"][1].as_str()?.parse().ok()?;
+            is_right(value).then_some(value)
+        })
+    }
+}
+
+/// An HTTP GET on the loopback of a namespace.
+pub fn fetch(side: Option<&str>, port: u16, path: &str) -> Option<String> {
+    let Some(side) = side else {
+        return get(port, path).map(|(_, body)| body);
+    };
+    let request = "exec 3<>/dev/tcp/127.0.0.1/$0; \
+                   printf 'GET %s HTTP/1.0\\r\\n\\r\\n' \"$1\" >&3; cat <&3";
+    let output = Cable::command(side, "bash")
+        .args(["-c", request, &port.to_string(), path])
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let answer = String::from_utf8(output.stdout).ok()?;
+    answer
+        .split_once("\r\n\r\n")
+        .map(|(_, body)| body.to_owned())
+}
