@@ -4,7 +4,7 @@ CARGO ?= cargo
 AGENT := target/release/crane-agent
 SAMPLE := target/sample.pcap
 
-.PHONY: run demo test setup setup-test install uninstall
+.PHONY: run demo test bench check-cuda setup setup-test install uninstall
 
 ## run: build the agent and run it on all interfaces that are up
 run: $(AGENT)
@@ -25,6 +25,14 @@ test: setup-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) test --locked --workspace
+
+## bench: store and query of the paper profile, on one core
+bench: setup
+	$(CARGO) bench --locked -p crane-model --bench paper
+
+## check-cuda: compile and link the CUDA build, without a GPU (10 to 20 minutes)
+check-cuda: setup
+	.ci/check-cuda
 
 ## setup: what building needs
 setup:

@@ -4,7 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use crane_model::DeviceChoice;
+use crane_model::train::Options;
+use crane_model::{Carry, DeviceChoice, Ids};
+
+use crate::eval::methods;
+use crate::size::Size;
 
 /// Watches who talks to whom: captures packets, keeps a small sketch of all
 /// pairs of addresses per interface, and exports the heavy hitters to
@@ -42,6 +46,10 @@ pub enum Command {
     Run(Run),
     /// Replay capture files through the same pipeline.
     Replay(Replay),
+    /// Measure Crane and its rivals on an edge stream.
+    Eval(Eval),
+    /// Train the weights of a sketch on synthetic streams.
+    Train(Train),
     /// List the interfaces of this machine.
     Interfaces,
     /// Check a configuration file.
@@ -112,6 +120,78 @@ pub struct Replay {
     pub listen: Option<SocketAddr>,
     #[command(flatten)]
     pub sketch: SketchArgs,
+}
+
+/// `crane-agent eval`
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// Text (`src dst [weight]` a line) or binary (`.u32`); .gz and .zst are unpacked.
+    pub stream: PathBuf,
+    /// Memory for each method.
+    #[arg(long, default_value = "64KiB")]
+    pub memory: Size,
+    /// Only the first N arrivals.
+    #[arg(long, value_name = "N")]
+    pub edges: Option<usize>,
+    /// Methods, separated by commas.
+    #[arg(long, value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(methods::NAMES),
+          default_values = methods::NAMES)]
+    pub methods: Vec<String>,
+    /// How to show the figures.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
+    pub format: ReportFormat,
+    /// Write all that the answers of the one method come from.
+    #[arg(long, value_name = "FILE")]
+    pub save_state: Option<PathBuf>,
+    /// Answer from a saved state instead of storing the stream.
+    #[arg(long, value_name = "FILE", conflicts_with = "save_state")]
+    pub load_state: Option<PathBuf>,
+    /// Weights for Crane instead of those in the program.
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
+    /// Arrivals that Crane stores at once.
+    #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub batch: u32,
+    /// How Crane carries: sequential, batch_synchronous or mini_batch.
+    #[arg(long, default_value_t)]
+    pub carry: Carry,
+    #[command(flatten)]
+    pub sketch: SketchArgs,
+}
+
+/// `crane-agent train`
+#[derive(Debug, Args)]
+pub struct Train {
+    /// Where to write the weights.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Where to keep what an interrupted training needs; continues from there if it exists.
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// The same seed gives the same weights.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Steps at most; training ends earlier when validation gets no better.
+    #[arg(long, default_value_t = Options::default().steps)]
+    pub steps: usize,
+    /// Start from the encoders of this weight file; with --steps 0 only the decoder is fitted.
+    #[arg(long, value_name = "FILE")]
+    pub encoders: Option<PathBuf>,
+    /// Layers at most.
+    #[arg(long, default_value_t = Options::default().layers)]
+    pub layers: usize,
+    /// Carry threshold.
+    #[arg(long, default_value_t = Options::default().theta)]
+    pub theta: f32,
+    /// Load of the top layer at which a layer is added.
+    #[arg(long, default_value_t = Options::default().tau)]
+    pub tau: f32,
+    /// Which ids the encoders see: `pair`, or `node` as in the paper.
+    #[arg(long, default_value_t)]
+    pub ids: Ids,
+    /// Edges of the largest stream that encoders learn from.
+    #[arg(long, default_value_t = Options::default().largest)]
+    pub largest: usize,
 }
 
 /// Flags of everything that has a sketch.

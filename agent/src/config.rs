@@ -55,6 +55,8 @@ pub struct Sketch {
     /// Where the layers live.
     #[serde(deserialize_with = "from_text")]
     pub device: DeviceChoice,
+    /// A weight file; none for the weights in the program.
+    pub weights: Option<PathBuf>,
     /// Layers at most.
     #[serde(deserialize_with = "in_range::<_, usize, 1, 4>")]
     pub max_layers: usize,
@@ -98,6 +100,7 @@ impl Default for Sketch {
     fn default() -> Self {
         Self {
             device: DeviceChoice::Auto,
+            weights: None,
             max_layers: 4,
             crown_entries: 1024,
             batch: 4096,

@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod decode;
 mod edge;
+mod eval;
 mod http;
 mod log;
 mod metrics;
@@ -21,6 +22,7 @@ mod size;
 mod snapshot;
 mod stop;
 mod tally;
+mod weights;
 mod worker;
 
 use std::process::ExitCode;

@@ -13,6 +13,7 @@ use crate::metrics::{BatchMetrics, Exporter};
 use crate::ring::{Tap, ring};
 use crate::snapshot::Snapshot;
 use crate::tally::Tally;
+use crate::weights;
 use crate::worker::{Cut, Lane, Worker};
 
 /// A pipeline that is being put together.
@@ -32,19 +33,22 @@ pub struct Running {
 
 impl Pipeline {
     /// A pipeline without interfaces.
-    pub fn new(config: &Config, seed: u64) -> Self {
-        Self {
+    pub fn new(config: &Config, seed: u64) -> anyhow::Result<Self> {
+        Ok(Self {
             config: config.clone(),
-            weights: Arc::new(Weights::random(seed, config.sketch.max_layers)),
+            weights: Arc::new(weights::load(config.sketch.weights.as_deref())?),
             seed,
             lanes: Vec::new(),
-        }
+        })
     }
 
     /// Adds an interface or file; its packets go into the returned end.
     pub fn add(&mut self, name: &str) -> anyhow::Result<Tap> {
         let sketch = &self.config.sketch;
-        let settings = Settings::of(&self.weights);
+        let settings = Settings {
+            max_layers: sketch.max_layers,
+            ..Settings::of(&self.weights)
+        };
         let layers = sketch.device.open(Arc::clone(&self.weights), settings)?;
         let tally = Arc::new(Tally::default());
         // A ring that cannot hold a batch would never be drained by count.

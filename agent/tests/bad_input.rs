@@ -20,6 +20,15 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
     let empty = file("empty.pcap", "");
     let bad_key = file("key.toml", "[capture]\npromiscous = true\n");
     let bad_value = file("value.toml", "[sketch]\nmax_layers = 9\n");
+    let foreign = file("foreign.safetensors", "these are no weights");
+    let weights = file(
+        "weights.toml",
+        &format!("[sketch]\nweights = {foreign:?}\n"),
+    );
+    let missing = file(
+        "missing.toml",
+        "[sketch]\nweights = \"/no/such.safetensors\"\n",
+    );
     let folder_name = folder.path().to_str().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -53,6 +62,16 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
             &["run", "-c", &bad_value],
             78,
             &["value.toml", "line 2", "9", "1 to 4"],
+        ),
+        (
+            &["replay", &text, "-c", &weights],
+            1,
+            &["foreign.safetensors", "not a complete safetensors file"],
+        ),
+        (
+            &["run", "-i", "lo", "-c", &missing],
+            1,
+            &["/no/such.safetensors"],
         ),
         (
             &["check-config", "/no/such.toml"],

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::executor::Executor;
-use crate::{Error, Result};
+use crate::{Edge, Error, Result};
 
 /// How a batch is carried. No way ever makes a cell negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ impl Carry {
 
     /// Takes what goes up out of layer `m`, after the batch with these
     /// weights was added to it, and returns how much that is for each edge.
-    pub(crate) fn take<X: Executor>(
+    fn take<X: Executor>(
         self,
         x: &X,
         m: &mut X::Plane,
@@ -62,6 +62,44 @@ impl Carry {
         x.subtract(m, codes, &x.scale(&carried, theta)?)?;
         Ok(carried)
     }
+}
+
+/// Sees a layer's number, the edges that reached it, how much each was given,
+/// and how much of it went up; the top layer carries nothing.
+pub(crate) trait Watch<X: Executor>:
+    FnMut(usize, &X::Edges, &X::Column, Option<&X::Column>)
+{
+}
+
+impl<X: Executor, F> Watch<X> for F where F: FnMut(usize, &X::Edges, &X::Column, Option<&X::Column>) {}
+
+/// Adds a batch to the bottom layer and carries upwards.
+pub(crate) fn climb<X: Executor>(
+    x: &X,
+    planes: &mut [X::Plane],
+    (carry, theta): (Carry, f32),
+    edges: &[Edge],
+    weight: Vec<f32>,
+    watch: &mut impl Watch<X>,
+) -> Result<()> {
+    let top = planes.len() - 1;
+    let (mut edges, mut weight) = x.upload(edges, weight)?;
+    for (layer, m) in planes.iter_mut().enumerate() {
+        let codes = x.encode(layer, &edges)?;
+        x.add(m, &codes, &weight)?;
+        x.saturate(m)?;
+        if layer == top {
+            watch(layer, &edges, &weight, None);
+            break;
+        }
+        let carried = carry.take(x, m, &codes, &weight, theta)?;
+        watch(layer, &edges, &weight, Some(&carried));
+        match x.remaining(edges, carried)? {
+            Some(rest) => (edges, weight) = rest,
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Display for Carry {

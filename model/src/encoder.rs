@@ -1,7 +1,9 @@
 //! The encoder: a node id becomes a non-negative code.
 //!
-//! An MLP 32 → 16 → 36 → 64 on the binary digits of the id, ReLU after every
-//! layer. Batch norm exists in training only and is folded into the linear
+//! An MLP 32 → 16 → 36 → 64 on a binary code of the id, ReLU after every
+//! layer, as in the paper. The result is scaled to a largest value of 1, which
+//! the paper does not do: without it an id with a small code reads the mass of
+//! others divided by nearly nothing, and carries what it never had. Batch norm exists in training only and is folded into the linear
 //! layers before an [`Encoder`] is made, so running one costs 3,392
 //! multiplications at most; inputs that are zero are skipped.
 
@@ -52,30 +54,42 @@ impl Encoder {
 
     /// The code of `id`.
     ///
-    /// A code that is zero everywhere would store nothing, so it is replaced
-    /// by the smallest one that is active everywhere.
+    /// Scaled so that its largest value is 1. A code that is zero everywhere
+    /// would store nothing: such an id is active where it came nearest to it.
     pub fn encode(&self, id: u32) -> Code {
         let mut code = [0.0; CODE];
         run(&self.linear, id, &mut code);
-        if code.iter().all(|&value| value <= 0.0) {
-            code = [f32::MIN_POSITIVE; CODE];
+        let largest = code.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        if largest > 0.0 {
+            code.map(|value| relu(value) / largest)
+        } else {
+            code.map(|value| if value == largest { 1.0 } else { 0.0 })
         }
-        code
     }
 }
 
-/// The binary digits of an id, lowest first, as 0.0 and 1.0.
+/// The binary code of an id, as 0.0 and 1.0.
+///
+/// Not its plain digits: those of real ids are far from random (small numbers,
+/// subnets), and an MLP gives similar inputs similar codes. A fixed bijection
+/// spreads them over the id space, so that every stream looks like those of
+/// the training.
 pub fn bits(id: u32) -> [f32; BITS] {
-    std::array::from_fn(|bit| (id >> bit & 1) as f32)
+    let mut x = id;
+    x = (x ^ (x >> 16)).wrapping_mul(0x21f0_aaad);
+    x = (x ^ (x >> 15)).wrapping_mul(0xd35a_2d97);
+    x ^= x >> 15;
+    std::array::from_fn(|bit| (x >> bit & 1) as f32)
 }
 
+/// All but the last ReLU.
 #[multiversion(targets("x86_64+avx+avx2+fma"))]
 fn run(linear: &[Linear; 3], id: u32, code: &mut Code) {
     let mut first = [0.0f32; 16];
     let mut second = [0.0f32; 36];
     apply(&linear[0], &bits(id), &mut first);
-    apply(&linear[1], &first, &mut second);
-    apply(&linear[2], &second, code);
+    apply(&linear[1], &first.map(relu), &mut second);
+    apply(&linear[2], &second.map(relu), code);
 }
 
 #[inline(always)]
@@ -88,9 +102,11 @@ fn apply<const I: usize, const O: usize>(linear: &Linear, input: &[f32; I], out:
             }
         }
     }
-    for y in out.iter_mut() {
-        *y = y.max(0.0);
-    }
+}
+
+#[inline(always)]
+fn relu(x: f32) -> f32 {
+    if x > 0.0 { x } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -117,6 +133,9 @@ mod tests {
             weight: vec![0.0; 36 * CODE],
             bias: vec![-1.0; CODE],
         };
-        assert!(encoder.encode(7).iter().all(|v| *v > 0.0));
+        encoder.linear[2].bias[9] = -0.5;
+        let code = encoder.encode(7);
+        assert_eq!(code[9], 1.0);
+        assert_eq!(code.iter().sum::<f32>(), 1.0);
     }
 }

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use crate::carry::{Watch, climb};
 use crate::edge::fold;
 use crate::encoder::CODE;
 use crate::executor::{CELL_LIMIT, Executor, Load, floor};
@@ -172,37 +173,21 @@ impl<X: Executor> Hierarchy<X> {
         Ok(hierarchy)
     }
 
-    /// Adds the batch to the bottom and carries upwards.
-    fn add_and_carry(&mut self, edges: &[Edge], weight: Vec<f32>) -> Result<()> {
-        let x = &self.executor;
-        let top = self.planes.len() - 1;
-        let (mut edges, mut weight) = x.upload(edges, weight)?;
-        for (layer, m) in self.planes.iter_mut().enumerate() {
-            let codes = x.encode(layer, &edges)?;
-            x.add(m, &codes, &weight)?;
-            x.saturate(m)?;
-            if layer == top {
-                break;
-            }
-            let carried = self
-                .settings
-                .carry
-                .take(x, m, &codes, &weight, self.settings.theta)?;
-            match x.remaining(edges, carried)? {
-                Some(rest) => (edges, weight) = rest,
-                None => break,
-            }
-        }
-        Ok(())
-    }
-
     /// Stores a batch without equal edges, in steps where weights are huge.
-    fn store_folded(&mut self, batch: &[Weighted]) -> Result<()> {
+    fn store_folded(&mut self, batch: &[Weighted], watch: &mut impl Watch<X>) -> Result<()> {
         let mut left = batch.to_vec();
         while !left.is_empty() {
-            let edges: Vec<Edge> = left.iter().map(|w| w.edge).collect();
+            let edges: Vec<Edge> = left.iter().map(|w| self.weights.ids.of(w.edge)).collect();
             let weight = left.iter().map(|w| w.weight.min(STEP) as f32).collect();
-            self.add_and_carry(&edges, weight)?;
+            let how = (self.settings.carry, self.settings.theta);
+            climb(
+                &self.executor,
+                &mut self.planes,
+                how,
+                &edges,
+                weight,
+                &mut *watch,
+            )?;
             left.retain_mut(|w| {
                 w.weight = w.weight.saturating_sub(STEP);
                 w.weight > 0
@@ -211,19 +196,39 @@ impl<X: Executor> Hierarchy<X> {
         Ok(())
     }
 
-    fn store_by_carry(&mut self, batch: &[Weighted]) -> Result<()> {
+    fn store_by_carry(&mut self, batch: &[Weighted], watch: &mut impl Watch<X>) -> Result<()> {
         match self.settings.carry {
             Carry::Sequential => batch
                 .iter()
                 .filter(|w| w.weight > 0)
-                .try_for_each(|arrival| self.store_folded(std::slice::from_ref(arrival))),
-            Carry::BatchSynchronous | Carry::MiniBatch => self.store_folded(&fold(batch)),
+                .try_for_each(|arrival| self.store_folded(std::slice::from_ref(arrival), watch)),
+            Carry::BatchSynchronous | Carry::MiniBatch => self.store_folded(&fold(batch), watch),
         }
+    }
+
+    /// Stores a batch while `watch` sees what each layer is given.
+    pub(crate) fn store_watched(
+        &mut self,
+        batch: &[Weighted],
+        watch: &mut impl Watch<X>,
+    ) -> Result<()> {
+        self.store_by_carry(batch, watch)?;
+        let (loads, _) = self.executor.read(&self.planes, &[])?;
+        self.expand(loads)
+    }
+
+    /// The memory of each layer, bottom first.
+    pub(crate) fn planes(&self) -> &[X::Plane] {
+        &self.planes
     }
 
     fn ratio_columns(&self, edges: &[Edge]) -> Result<Vec<X::Column>> {
         let x = &self.executor;
-        let (edges, _) = x.upload(edges, vec![0.0; edges.len()])?;
+        let edges: Vec<Edge> = edges
+            .iter()
+            .map(|edge| self.weights.ids.of(*edge))
+            .collect();
+        let (edges, _) = x.upload(&edges, vec![0.0; edges.len()])?;
         let columns = self.planes.iter().enumerate();
         columns
             .map(|(layer, m)| x.least_ratio(m, &x.encode(layer, &edges)?))
@@ -258,13 +263,11 @@ const LAYER_BYTES: usize = CODE * CODE * size_of::<f32>();
 
 impl<X: Executor> Sketch for Hierarchy<X> {
     fn store(&mut self, batch: &[Weighted]) -> Result<()> {
-        self.store_by_carry(batch)?;
-        let (loads, _) = self.executor.read(&self.planes, &[])?;
-        self.expand(loads)
+        self.store_watched(batch, &mut |_: usize, _: &_, _: &_, _: Option<&_>| ())
     }
 
     fn store_and_query(&mut self, batch: &[Weighted]) -> Result<Vec<Ratios>> {
-        self.store_by_carry(batch)?;
+        self.store_by_carry(batch, &mut |_: usize, _: &_, _: &_, _: Option<&_>| ())?;
         let edges: Vec<Edge> = batch.iter().map(|w| w.edge).collect();
         if edges.is_empty() {
             return Ok(Vec::new());
@@ -294,7 +297,8 @@ impl<X: Executor> Sketch for Hierarchy<X> {
             let unit = f64::from(self.settings.theta).powi(layer as i32);
             let units = (left / unit).floor().min(f64::from(floor(ratios[layer])));
             if units > 0.0 {
-                let (edges, units_column) = x.upload(&[edge], vec![units as f32])?;
+                let (edges, units_column) =
+                    x.upload(&[self.weights.ids.of(edge)], vec![units as f32])?;
                 x.subtract(m, &x.encode(layer, &edges)?, &units_column)?;
                 left -= units * unit;
             }

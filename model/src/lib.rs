@@ -17,6 +17,8 @@
 //! | [`carry`] | what moves from a layer to the next |
 //! | [`hierarchy`] | the layers: store, query, expansion |
 //! | [`crown`], [`crane`] | the heavy-hitter table, and layers and table together |
+//! | [`train`] | how the weights are made |
+//! | [`rivals`] | other methods, to be measured beside it |
 
 pub mod carry;
 pub mod crane;
@@ -28,12 +30,14 @@ pub mod encoder;
 pub mod error;
 pub mod executor;
 pub mod hierarchy;
+pub mod rivals;
+pub mod train;
 pub mod weights;
 
 pub use carry::Carry;
 pub use crane::{Arrival, Crane, Flow};
 pub use device::DeviceChoice;
-pub use edge::{Edge, Weighted};
+pub use edge::{Edge, Ids, Weighted};
 pub use error::{Error, Result};
 pub use hierarchy::{Hierarchy, Settings, Sketch};
 pub use weights::Weights;

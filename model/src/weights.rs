@@ -1,10 +1,19 @@
-//! The learned parts of a sketch, all layers together.
+//! The learned parts of a sketch, all layers together, and their file format.
+//!
+//! A weight file is a safetensors file. Its metadata name the profile, the
+//! version of the format, θ, τ, ε and how it was trained; tensors are named
+//! `layer1.src.linear1.weight` and so on, see [`names`]. Batch norm is kept as
+//! trained and folded into the linear layers when the file is loaded.
+
+use std::collections::HashMap;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
-use crate::decoder::Decoder;
-use crate::encoder::Encoder;
+use crate::decoder::{self, Decoder};
+use crate::encoder::{Encoder, Linear, SHAPES};
+use crate::{Error, Ids, Result};
 
 /// Encoders of both ends of an edge, for one layer.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,12 +31,50 @@ pub struct Weights {
     pub layers: Vec<Ends>,
     /// Makes one estimate of the ratios of all layers.
     pub decoder: Decoder,
+    /// Which ids of an edge the encoders see.
+    pub ids: Ids,
     /// Added to every active cell of a pattern.
     pub epsilon: f32,
     /// Carry threshold these weights were made for.
     pub theta: f32,
     /// Load of the top layer at which a layer is added.
     pub tau: f32,
+}
+
+/// The profile these weights are for.
+pub const PROFILE: &str = "paper";
+/// Version of the file format.
+pub const VERSION: &str = "1";
+
+/// How tensors are named.
+pub mod names {
+    /// Weight of a linear layer, inputs × outputs.
+    pub const WEIGHT: &str = "weight";
+    /// Bias of a linear layer.
+    pub const BIAS: &str = "bias";
+    /// Scale of a batch norm.
+    pub const GAMMA: &str = "norm.gamma";
+    /// Shift of a batch norm.
+    pub const BETA: &str = "norm.beta";
+    /// Running mean of a batch norm.
+    pub const MEAN: &str = "norm.mean";
+    /// Running variance of a batch norm.
+    pub const VARIANCE: &str = "norm.variance";
+
+    /// Prefix of an encoder; layers are counted from 0.
+    pub fn encoder(layer: usize, end: &str) -> String {
+        format!("layer{}.{end}", layer + 1)
+    }
+
+    /// A tensor of the linear layer `at` of an encoder.
+    pub fn tensor(prefix: &str, at: usize, kind: &str) -> String {
+        format!("{prefix}.linear{}.{kind}", at + 1)
+    }
+
+    /// Weights of the decoder for `depth` layers, its bias behind them.
+    pub fn decoder(depth: usize) -> String {
+        format!("decoder.depth{depth}")
+    }
 }
 
 impl Weights {
@@ -41,12 +88,143 @@ impl Weights {
                 dst: Encoder::random(&mut rng),
             })
             .collect();
+        let decoder = Decoder::positional(theta, max_layers);
         Self {
             layers,
-            decoder: Decoder::positional(theta, max_layers),
+            decoder,
+            ids: Ids::default(),
             epsilon: 1e-4,
             theta,
             tau: 8.0,
         }
     }
+
+    /// Reads a weight file; says what is wrong with it if it cannot be used.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let fault = |what: String| Error::Weights(what);
+        let (_, header) = SafeTensors::read_metadata(bytes)
+            .map_err(|error| fault(format!("not a complete safetensors file ({error})")))?;
+        let file = SafeTensors::deserialize(bytes)
+            .map_err(|error| fault(format!("not a complete safetensors file ({error})")))?;
+        let metadata = header.metadata().clone().unwrap_or_default();
+        let told = |key: &str| metadata.get(key).map(String::as_str).unwrap_or("none");
+        if told("profile") != PROFILE {
+            return Err(fault(format!(
+                "they are for the profile {:?}, not {PROFILE:?}",
+                told("profile")
+            )));
+        }
+        if told("version") != VERSION {
+            return Err(fault(format!(
+                "format version {:?}, this program reads {VERSION:?}",
+                told("version")
+            )));
+        }
+        let number = |key: &str| -> Result<f32> {
+            let value = told(key)
+                .parse::<f32>()
+                .ok()
+                .filter(|value| value.is_finite() && *value > 0.0);
+            value.ok_or_else(|| fault(format!("{key} = {:?} is not a number above 0", told(key))))
+        };
+        let depth = number("layers")? as usize;
+        if depth == 0 || depth > 16 {
+            return Err(fault(format!("{depth} layers are not possible")));
+        }
+        let layers = (0..depth).map(|layer| {
+            Ok(Ends {
+                src: load_encoder(&file, &names::encoder(layer, "src"))?,
+                dst: load_encoder(&file, &names::encoder(layer, "dst"))?,
+            })
+        });
+        let by_depth = (1..=depth).map(|depth| {
+            let mut weight = read(&file, &names::decoder(depth), &[depth + 1])?;
+            let bias = weight.pop().unwrap_or_default();
+            Ok(decoder::Linear { weight, bias })
+        });
+        Ok(Self {
+            layers: layers.collect::<Result<_>>()?,
+            decoder: Decoder {
+                by_depth: by_depth.collect::<Result<_>>()?,
+            },
+            ids: told("ids")
+                .parse()
+                .map_err(|error: Error| fault(error.to_string()))?,
+            epsilon: number("epsilon")?,
+            theta: number("theta")?,
+            tau: number("tau")?,
+        })
+    }
+}
+
+/// Writes named tensors and metadata as a safetensors file.
+pub fn write(
+    tensors: &[(String, Vec<usize>, Vec<f32>)],
+    metadata: HashMap<String, String>,
+) -> Result<Vec<u8>> {
+    let bytes: Vec<Vec<u8>> = tensors
+        .iter()
+        .map(|(_, _, values)| values.iter().flat_map(|v| v.to_le_bytes()).collect())
+        .collect();
+    let fault = |error: safetensors::SafeTensorError| Error::Weights(error.to_string());
+    let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
+        Ok((
+            name,
+            TensorView::new(Dtype::F32, shape.clone(), bytes).map_err(fault)?,
+        ))
+    });
+    safetensors::serialize(views.collect::<Result<Vec<_>>>()?, Some(metadata)).map_err(fault)
+}
+
+fn read(file: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+    let fault = |what: String| Error::Weights(format!("{name} {what}"));
+    let tensor = file.tensor(name).map_err(|_| fault("is missing".into()))?;
+    if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
+        let (kind, found) = (tensor.dtype(), tensor.shape());
+        return Err(fault(format!(
+            "has the shape {found:?} of {kind:?}, expected is {shape:?} of F32"
+        )));
+    }
+    let values: Vec<f32> = tensor
+        .data()
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b))
+        .collect();
+    if !values.iter().all(|value| value.is_finite()) {
+        return Err(fault("has a number that is not finite".into()));
+    }
+    Ok(values)
+}
+
+/// Reads an encoder and folds its batch norm: `γ·(x·W + b − μ)/σ + β` is the
+/// linear layer `x·(W·γ/σ) + ((b − μ)·γ/σ + β)`.
+fn load_encoder(file: &SafeTensors<'_>, prefix: &str) -> Result<Encoder> {
+    let mut linear = Vec::with_capacity(SHAPES.len());
+    for (at, (inputs, outputs)) in SHAPES.into_iter().enumerate() {
+        let tensor =
+            |kind: &str, shape: &[usize]| read(file, &names::tensor(prefix, at, kind), shape);
+        let mut weight = tensor(names::WEIGHT, &[inputs, outputs])?;
+        let mut bias = tensor(names::BIAS, &[outputs])?;
+        if at < SHAPES.len() - 1 {
+            let gamma = tensor(names::GAMMA, &[outputs])?;
+            let beta = tensor(names::BETA, &[outputs])?;
+            let mean = tensor(names::MEAN, &[outputs])?;
+            let variance = tensor(names::VARIANCE, &[outputs])?;
+            for output in 0..outputs {
+                let floor = crate::train::network::VARIANCE_FLOOR as f32;
+                let scale = gamma[output] / (variance[output].max(0.0) + floor).sqrt();
+                weight
+                    .iter_mut()
+                    .skip(output)
+                    .step_by(outputs)
+                    .for_each(|w| *w *= scale);
+                bias[output] = (bias[output] - mean[output]) * scale + beta[output];
+            }
+        }
+        linear.push(Linear { weight, bias });
+    }
+    let [a, b, c] = <[_; 3]>::try_from(linear).map_err(|_| Error::Weights(prefix.into()))?;
+    Ok(Encoder { linear: [a, b, c] })
 }

@@ -158,6 +158,18 @@ fn a_hundred_thousand_equal_edges_in_a_batch_count_as_one_heavy_edge() {
 }
 
 #[test]
+fn one_edge_ten_million_times_is_counted() {
+    let edge = Edge::new(0, 0);
+    let mut sketch = fused(Carry::BatchSynchronous, 1);
+    let batch = vec![Weighted::new(edge, 1); 100_000];
+    for _ in 0..100 {
+        sketch.store(&batch).unwrap();
+    }
+    let estimate = sketch.query(&[edge]).unwrap()[0];
+    assert!((estimate - 1e7).abs() < 1e3, "{estimate}");
+}
+
+#[test]
 fn layers_are_added_when_the_top_is_full_and_only_then() {
     let mut sketch = fused(Carry::BatchSynchronous, 1);
     sketch.store(&stream(1, 50, 1000, 1)).unwrap();

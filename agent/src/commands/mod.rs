@@ -1,7 +1,9 @@
 //! One module for each command that does more than a few lines.
 
+mod eval;
 mod replay;
 mod run;
+mod train;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,6 +21,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(&args)?,
         Command::Replay(args) => return replay::run(&args, &mut out),
+        Command::Eval(args) => eval::run(&args, &mut out)?,
+        Command::Train(args) => train::run(&args, &mut out)?,
         Command::Interfaces => {
             for device in live::list()? {
                 let state = if device.flags.is_up() { "up" } else { "down" };

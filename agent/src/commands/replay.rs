@@ -29,7 +29,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
         .then(|| http::bind(config.export.listen))
         .transpose()?;
 
-    let mut pipeline = Pipeline::new(&config, args.sketch.seed);
+    let mut pipeline = Pipeline::new(&config, args.sketch.seed)?;
     let mut taps = Vec::with_capacity(args.files.len());
     for path in &args.files {
         taps.push(pipeline.add(&path.display().to_string())?);

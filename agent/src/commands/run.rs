@@ -27,7 +27,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let stop = stop::on_signal()?;
     let listener = http::bind(config.export.listen)?;
     let address = listener.local_addr()?;
-    let mut pipeline = Pipeline::new(&config, args.sketch.seed);
+    let mut pipeline = Pipeline::new(&config, args.sketch.seed)?;
     let mut interfaces = Vec::with_capacity(names.len());
     for name in &names {
         let tap = pipeline.add(name)?;

@@ -104,16 +104,24 @@ impl TensorEncoder {
         Ok(Self([a, b, c]))
     }
 
-    /// Code and active cells. A code that is zero everywhere is active everywhere.
+    /// Code and active cells, see [`Encoder::encode`].
     fn encode(&self, bits: &Tensor) -> Result<(Tensor, Tensor)> {
+        let [first, second, last] = &self.0;
         let mut x = bits.clone();
-        for (weight, bias) in &self.0 {
+        for (weight, bias) in [first, second] {
             x = x.matmul(weight)?.broadcast_add(bias)?.relu()?;
         }
-        let dead = x.max_keepdim(D::Minus1)?.le(0.0)?.to_dtype(x.dtype())?;
-        let active = x.gt(0.0)?.to_dtype(x.dtype())?.broadcast_add(&dead)?;
-        let x = x.broadcast_add(&(dead * f64::from(f32::MIN_POSITIVE))?)?;
-        Ok((x, active))
+        let x = x.matmul(&last.0)?.broadcast_add(&last.1)?;
+        let largest = x.max_keepdim(D::Minus1)?;
+        let dead = largest.le(0.0)?.to_dtype(x.dtype())?;
+        let nearest = x
+            .broadcast_eq(&largest)?
+            .to_dtype(x.dtype())?
+            .broadcast_mul(&dead)?;
+        let scale = (largest.relu()? + dead)?;
+        let code = (x.relu()?.broadcast_div(&scale)? + nearest)?;
+        let active = code.gt(0.0)?.to_dtype(x.dtype())?;
+        Ok((code, active))
     }
 }
 

@@ -1,0 +1,99 @@
+//! `crane-agent train`: makes the weights, reproducibly from a seed.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context;
+use crane_model::train::{Options, Trainer};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::Train;
+use crate::stop;
+
+/// Trains until done or stopped; a checkpoint lets it go on later.
+pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
+    let options = Options {
+        seed: args.seed,
+        steps: args.steps,
+        layers: args.layers,
+        theta: args.theta,
+        tau: args.tau,
+        ids: args.ids,
+        largest: args.largest,
+        ..Options::default()
+    };
+    let stop = stop::on_signal()?;
+    let mut trainer = Trainer::new(options)?;
+    if let Some(path) = &args.encoders {
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        trainer
+            .start_from(&bytes)
+            .with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = args.checkpoint.as_deref().filter(|path| path.exists()) {
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        trainer
+            .resume(&bytes)
+            .with_context(|| format!("{} is no checkpoint of this training", path.display()))?;
+        tracing::info!(
+            step = trainer.steps_done(),
+            "continuing from {}",
+            path.display()
+        );
+    }
+    let bar = bar(args.steps);
+    let mut best = f64::INFINITY;
+    while !trainer.is_done() && !stop.load(Relaxed) {
+        let progress = trainer.step()?;
+        bar.set_position(progress.step as u64);
+        if let Some(validation) = progress.validation {
+            best = best.min(validation);
+            tracing::debug!(step = progress.step, validation, "validated");
+            if let Some(path) = &args.checkpoint {
+                write(path, &trainer.checkpoint()?)?;
+            }
+        }
+        bar.set_message(format!("loss {:.3}, validation {best:.4}", progress.loss));
+    }
+    bar.finish_and_clear();
+    if stop.load(Relaxed) {
+        match &args.checkpoint {
+            Some(path) => {
+                write(path, &trainer.checkpoint()?)?;
+                anyhow::bail!("stopped; the same command goes on from {}", path.display());
+            }
+            None => anyhow::bail!("stopped; without --checkpoint nothing was kept"),
+        }
+    }
+    tracing::info!("fitting the decoder");
+    write(&args.output, &trainer.finish()?)?;
+    write!(
+        out,
+        "{}: {} steps",
+        args.output.display(),
+        trainer.steps_done()
+    )?;
+    match best.is_finite() {
+        true => writeln!(out, ", validation loss {best:.4}")?,
+        false => writeln!(out)?,
+    }
+    Ok(())
+}
+
+/// Writes all or nothing.
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let partial = path.with_extension("partial");
+    fs::write(&partial, bytes)
+        .and_then(|()| fs::rename(&partial, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn bar(steps: usize) -> ProgressBar {
+    let bar = ProgressBar::new(steps as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {per_sec} {msg} {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}

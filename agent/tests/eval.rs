@@ -1,0 +1,198 @@
+//! `crane-agent eval` as a user sees it.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use common::{agent, json, stderr};
+use serde_json::Value;
+
+/// 2,000 edges; edge n occurs 1 + 2000/n times, in a mixed order.
+fn stream(folder: &Path) -> PathBuf {
+    let mut arrivals: Vec<u32> = (1..=2000u32)
+        .flat_map(|n| vec![n; 1 + 2000 / n as usize])
+        .collect();
+    arrivals.sort_by_key(|n| n.wrapping_mul(2_654_435_761).rotate_left(n % 32));
+    let text: String = arrivals
+        .iter()
+        .map(|n| format!("{} 10.0.0.{}\n", n % 977, n % 251))
+        .collect();
+    let path = folder.join("stream.txt");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn eval(args: &[&str]) -> Value {
+    let output = agent(&[&["eval", "--format", "json"], args].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    json(&output)
+}
+
+fn row<'a>(report: &'a Value, method: &str) -> &'a Value {
+    let rows = report["results"].as_array().unwrap();
+    rows.iter().find(|row| row["method"] == method).unwrap()
+}
+
+#[test]
+fn every_method_has_every_figure_within_its_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stream(folder.path());
+    let report = eval(&[path.to_str().unwrap(), "--memory", "16KiB"]);
+    let distinct = report["distinct"].as_u64().unwrap();
+    assert!(distinct > 1500, "{distinct}");
+    for method in [
+        "crane-paper",
+        "tcm",
+        "gss",
+        "auxo",
+        "cms",
+        "cu",
+        "exact",
+        "one",
+    ] {
+        let row = row(&report, method);
+        for field in [
+            "are",
+            "aae",
+            "top100_recall",
+            "top100_are",
+            "estimate_cv",
+            "absent_mean",
+            "node_are",
+        ] {
+            assert!(row[field].is_number(), "{method} has no {field}: {row}");
+        }
+        for band in ["1", "2-9", "10-99", "100+"] {
+            assert!(row["bands"].get(band).is_some(), "{method} {band}");
+        }
+        for field in ["store_per_second", "query_per_second"] {
+            assert!(row[field].as_f64().unwrap() > 0.0);
+        }
+        for field in ["coverage90", "median_width", "rank_correlation_top1000"] {
+            assert!(row.get(field).is_some(), "{method} {field}");
+        }
+        if method != "exact" {
+            assert!(row["memory_bytes"].as_u64().unwrap() <= 16384, "{method}");
+        }
+    }
+    let exact = row(&report, "exact");
+    assert_eq!(
+        (&exact["are"], &exact["absent_mean"], &exact["node_are"]),
+        (&0.0.into(), &0.0.into(), &0.0.into())
+    );
+    assert!(row(&report, "crane-paper")["node_are_summed"].is_number());
+    let aae = |method: &str| row(&report, method)["aae"].as_f64().unwrap();
+    assert!(aae("cu") <= aae("cms"));
+}
+
+#[test]
+fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stream(folder.path());
+    let (path, state) = (path.to_str().unwrap(), folder.path().join("state"));
+    let state = state.to_str().unwrap();
+    for method in ["crane-paper", "cu", "gss", "auxo", "tcm", "exact"] {
+        let saved = eval(&[path, "--methods", method, "--save-state", state]);
+        let size = std::fs::metadata(state).unwrap().len();
+        let told = row(&saved, method)["memory_bytes"].as_u64().unwrap();
+        assert!(size <= told + 4096, "{method}: {size} bytes for {told}");
+        let loaded = eval(&[path, "--methods", method, "--load-state", state]);
+        for field in ["are", "aae", "bands", "top100_recall", "absent_mean"] {
+            assert_eq!(
+                row(&saved, method)[field],
+                row(&loaded, method)[field],
+                "{method} {field}"
+            );
+        }
+        let other = if method == "cu" { "cms" } else { "cu" };
+        let output = agent(&["eval", path, "--methods", other, "--load-state", state]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            stderr(&output).contains(&format!("not a state of {other}")),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn packed_streams_are_unpacked_whatever_they_are_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..3000u32)
+        .flat_map(|n| [n % 300, n % 7])
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    let mut expected = None;
+    for name in ["s.u32", "s.u32.gz", "s.u32.zst"] {
+        let path = folder.path().join(name);
+        let content = match name.rsplit('.').next().unwrap() {
+            "gz" => {
+                let mut packer =
+                    flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                packer.write_all(&bytes).unwrap();
+                packer.finish().unwrap()
+            }
+            "zst" => zstd::encode_all(&bytes[..], 1).unwrap(),
+            _ => bytes.clone(),
+        };
+        std::fs::write(&path, content).unwrap();
+        let report = eval(&[
+            path.to_str().unwrap(),
+            "--methods",
+            "one",
+            "--edges",
+            "2000",
+        ]);
+        assert_eq!(report["edges"], 2000);
+        let are = row(&report, "one")["are"].clone();
+        assert_eq!(*expected.get_or_insert(are.clone()), are);
+    }
+}
+
+#[test]
+fn bad_streams_and_budgets_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let bad_line = file("bad.txt", b"1 2\n1 two\n");
+    let odd = file("odd.u32", &[1; 12]);
+    let empty = file("empty.txt", b"# nothing\n");
+    let foreign = file("foreign.safetensors", b"no weights");
+    let good = file("good.txt", b"1 2\n1 2\n3 4\n");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&[&bad_line], &["bad.txt", "line 2", "two"]),
+        (&[&odd], &["odd.u32", "12 bytes"]),
+        (&[&empty], &["empty.txt", "empty"]),
+        (&["/no/such"], &["/no/such"]),
+        (
+            &[&good, "--weights", &foreign],
+            &["foreign.safetensors", "safetensors"],
+        ),
+        (&[&good, "--save-state", "x"], &["--methods"]),
+    ];
+    for (args, parts) in cases {
+        let output = agent(&[&["eval"], *args].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        for part in *parts {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    // A budget too small for one method is said in its row; the others go on.
+    let report = eval(&[&good, "--memory", "1KiB"]);
+    assert!(
+        row(&report, "crane-paper")["error"]
+            .as_str()
+            .unwrap()
+            .contains("16384")
+    );
+    assert_eq!(row(&report, "cu")["are"], 0.0);
+    let output = agent(&["eval", &good, "--memory", "1KiB"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("a layer needs 16384"));
+}

@@ -1,0 +1,490 @@
+//! The training loop.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor, Var};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::decoder_fit::{self, Observation};
+use super::network::{TrainableEncoder, restore};
+use super::{streams, task};
+use crate::decoder::Decoder;
+use crate::weights::{self, names};
+use crate::{Carry, Ids, Result, Settings, Sketch, Weights};
+
+/// What is trained and how long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Layers at most.
+    pub layers: usize,
+    /// Carry threshold.
+    pub theta: f32,
+    /// Load at which a layer is added.
+    pub tau: f32,
+    /// Which ids of an edge the encoders see.
+    pub ids: Ids,
+    /// Steps at most.
+    pub steps: usize,
+    /// Learning rate at the start; falls to a tenth along a cosine.
+    pub rate: f64,
+    /// Edges of the largest stream that encoders learn from.
+    pub largest: usize,
+    /// Edges of the largest stream that the decoder is fitted to.
+    pub largest_decoded: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            layers: 4,
+            theta: 512.0,
+            tau: 0.75,
+            ids: Ids::default(),
+            steps: 6000,
+            rate: 2e-3,
+            largest: 20_000,
+            largest_decoded: 400_000,
+        }
+    }
+}
+
+/// How it goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Steps done.
+    pub step: usize,
+    /// Loss of the last step.
+    pub loss: f32,
+    /// Loss on the validation streams, after steps that measured it.
+    pub validation: Option<f64>,
+}
+
+const EPSILON: f32 = 1e-4;
+const VALIDATE_EVERY: usize = 200;
+/// Validations without a better one after which training ends.
+const PATIENCE: usize = 20;
+const VALIDATION_STREAMS: u64 = 20;
+const DECODER_STREAMS: u64 = 120;
+/// The error of an edge counts for the decoder by this power of its count. At
+/// 0 the best decoder under load is the constant 1, which tells nothing.
+const HEAVIER: f64 = 0.25;
+/// Edges asked of each stream when the decoder is fitted.
+const DECODER_QUERIES: usize = 400;
+const BATCHES: [usize; 4] = [64, 256, 1024, 4096];
+/// Streams of training, validation and decoder come from seeds far apart.
+const VALIDATION_SEEDS: u64 = 1 << 40;
+const DECODER_SEEDS: u64 = 1 << 41;
+
+/// AdamW with the state that a checkpoint needs.
+struct AdamW {
+    moments: Vec<(Var, Var)>,
+}
+
+/// A tensor with its name and shape.
+type Named = (String, Vec<usize>, Vec<f32>);
+
+/// The variables that did best on the validation streams.
+struct Best {
+    error: f64,
+    variables: Vec<Named>,
+}
+
+/// How the best variables are told from the current ones in a checkpoint.
+const BEST: &str = "best.";
+
+/// Trains one set of weights. Deterministic: seed and step decide everything,
+/// also after resuming from a checkpoint.
+pub struct Trainer {
+    options: Options,
+    encoders: Vec<[TrainableEncoder; 2]>,
+    decoder: Decoder,
+    optimiser: AdamW,
+    step: usize,
+    best: Option<Best>,
+    stale: usize,
+}
+
+impl Trainer {
+    /// A trainer at step 0.
+    pub fn new(options: Options) -> Result<Self> {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
+        let mut encoders = Vec::with_capacity(options.layers);
+        for layer in 0..options.layers {
+            let mut end = |end: &str| TrainableEncoder::new(names::encoder(layer, end), &mut rng);
+            encoders.push([end("src")?, end("dst")?]);
+        }
+        let decoder = Decoder::positional(options.theta, options.layers);
+        let mut trainer = Self {
+            options,
+            encoders,
+            decoder,
+            optimiser: AdamW {
+                moments: Vec::new(),
+            },
+            step: 0,
+            best: None,
+            stale: 0,
+        };
+        let zeros = |var: &Var| -> Result<(Var, Var)> {
+            Ok((
+                Var::zeros(var.shape(), var.dtype(), &Device::Cpu)?,
+                Var::zeros(var.shape(), var.dtype(), &Device::Cpu)?,
+            ))
+        };
+        trainer.optimiser.moments = trainer.variables().map(zeros).collect::<Result<_>>()?;
+        Ok(trainer)
+    }
+
+    fn variables(&self) -> impl Iterator<Item = &Var> {
+        self.encoders
+            .iter()
+            .flatten()
+            .flat_map(TrainableEncoder::variables)
+    }
+
+    /// Steps done so far.
+    pub fn steps_done(&self) -> usize {
+        self.step
+    }
+
+    /// Whether there is nothing more to do.
+    pub fn is_done(&self) -> bool {
+        self.step >= self.options.steps || self.stale >= PATIENCE
+    }
+
+    /// As the sketch will be used.
+    fn settings(&self) -> Settings {
+        Settings {
+            start_layers: 1,
+            max_layers: self.options.layers,
+            theta: self.options.theta,
+            tau: self.options.tau,
+            carry: Carry::BatchSynchronous,
+        }
+    }
+
+    /// One stream, one layer, one step. Every layer learns to be a good bottom
+    /// layer: what reaches the ones above is a stream like any other.
+    pub fn step(&mut self) -> Result<Progress> {
+        let mut rng = self.rng(self.step as u64);
+        let layer = self.step % self.options.layers;
+        let stream = self.draw(&mut rng, self.options.largest);
+        let ids = |end: fn(&crate::Edge) -> u32| -> Vec<u32> {
+            stream.edges.iter().take(1024).map(end).collect()
+        };
+        let [src, dst] = &self.encoders[layer];
+        src.follow_slowly(&ids(|e| e.src))?;
+        dst.follow_slowly(&ids(|e| e.dst))?;
+        let loss = self.loss(&self.weights()?, layer, &stream, &mut rng)?;
+        let gradients = loss.backward()?;
+        let through = self.step as f64 / self.options.steps as f64;
+        let rate = self.options.rate * (0.55 + 0.45 * (std::f64::consts::PI * through).cos());
+        let updates = self.step / self.options.layers + 1;
+        let variables: Vec<Var> = self.variables().cloned().collect();
+        self.optimiser
+            .update(&variables, &gradients, rate, updates)?;
+        self.step += 1;
+
+        let validation = (self.step.is_multiple_of(VALIDATE_EVERY))
+            .then(|| self.validate())
+            .transpose()?;
+        Ok(Progress {
+            step: self.step,
+            loss: loss.to_scalar()?,
+            validation,
+        })
+    }
+
+    /// A stream of any size up to `largest` edges.
+    fn draw(&self, rng: &mut impl Rng, largest: usize) -> streams::Stream {
+        let size = streams::draw_size(rng, 100, largest);
+        streams::draw(rng, size)
+    }
+
+    /// What `layer` alone misreads of a stream.
+    fn loss(
+        &self,
+        weights: &Weights,
+        layer: usize,
+        stream: &streams::Stream,
+        rng: &mut impl Rng,
+    ) -> Result<Tensor> {
+        let alone = Weights {
+            layers: vec![weights.layers[layer].clone()],
+            ..weights.clone()
+        };
+        let settings = Settings {
+            max_layers: 1,
+            ..self.settings()
+        };
+        let stored = task::store(&Arc::new(alone), &settings, stream, BATCHES[3])?;
+        task::loss(
+            &self.encoders[layer..=layer],
+            (weights.ids, EPSILON),
+            stream,
+            &stored,
+            rng,
+        )
+    }
+
+    fn rng(&self, number: u64) -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::seed_from_u64(
+            self.options
+                .seed
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .wrapping_add(number),
+        )
+    }
+
+    /// What the layers misread on streams that are never trained on; keeps the
+    /// best weights.
+    pub fn validate(&mut self) -> Result<f64> {
+        let weights = self.weights()?;
+        let mut sum = 0.0;
+        for seed in 0..VALIDATION_STREAMS {
+            let mut rng = self.rng(VALIDATION_SEEDS + seed);
+            let stream = self.draw(&mut rng, self.options.largest);
+            let layer = seed as usize % self.options.layers;
+            sum += f64::from(
+                self.loss(&weights, layer, &stream, &mut rng)?
+                    .to_scalar::<f32>()?,
+            );
+        }
+        let error = sum / VALIDATION_STREAMS as f64;
+        if self.best.as_ref().is_none_or(|best| error < best.error) {
+            self.best = Some(Best {
+                error,
+                variables: values(self.named())?,
+            });
+            self.stale = 0;
+        } else {
+            self.stale += 1;
+        }
+        Ok(error)
+    }
+
+    /// Stores one stream for each seed and reads a sample of it back; by depth.
+    fn observe(
+        &self,
+        weights: &Arc<Weights>,
+        seeds: std::ops::Range<u64>,
+        largest: usize,
+    ) -> Result<Vec<Vec<Observation>>> {
+        let mut by_depth: Vec<Vec<Observation>> =
+            (0..self.options.layers).map(|_| Vec::new()).collect();
+        for seed in seeds {
+            let mut rng = self.rng(seed);
+            let stream = self.draw(&mut rng, largest);
+            let batch = BATCHES[rng.random_range(0..BATCHES.len())];
+            let stored = task::store(weights, &self.settings(), &stream, batch)?;
+            let count = stream.edges.len().min(DECODER_QUERIES);
+            let sample = rand::seq::index::sample(&mut rng, stream.edges.len(), count).into_vec();
+            let edges: Vec<crate::Edge> = sample.iter().map(|at| stream.edges[*at]).collect();
+            let mean = stream.counts.iter().sum::<u64>() as f64 / stream.counts.len() as f64;
+            for (ratios, at) in stored.sketch.ratios(&edges)?.into_iter().zip(sample) {
+                let truth = stream.counts[at] as f64;
+                let weight = truth.powf(HEAVIER) / (mean * count as f64);
+                by_depth[ratios.len() - 1].push(Observation {
+                    ratios,
+                    truth,
+                    weight,
+                });
+            }
+        }
+        Ok(by_depth)
+    }
+
+    /// The best weights with the decoder that fits them best, as a file.
+    pub fn finish(&mut self) -> Result<Vec<u8>> {
+        if let Some(best) = &self.best {
+            let tensors = best.variables.iter().map(|(name, shape, values)| {
+                Ok((
+                    name.clone(),
+                    Tensor::from_slice(values, shape.as_slice(), &Device::Cpu)?,
+                ))
+            });
+            restore(self.named(), &tensors.collect::<Result<_>>()?)?;
+        }
+        let mut weights = self.weights()?;
+        let seeds = DECODER_SEEDS..DECODER_SEEDS + DECODER_STREAMS;
+        let observed = self.observe(
+            &Arc::new(weights.clone()),
+            seeds,
+            self.options.largest_decoded,
+        )?;
+        fit_decoder(&mut weights.decoder, &observed);
+        self.decoder = weights.decoder;
+        self.file()
+    }
+
+    /// The weights as they are now, as a file.
+    fn file(&self) -> Result<Vec<u8>> {
+        let mut tensors = values(self.named())?;
+        tensors.extend(self.decoder.by_depth.iter().enumerate().map(|(n, linear)| {
+            let values: Vec<f32> = linear.weight.iter().copied().chain([linear.bias]).collect();
+            (names::decoder(n + 1), vec![values.len()], values)
+        }));
+        self.write(&tensors, &[])
+    }
+
+    fn named(&self) -> Vec<(String, &Var)> {
+        self.encoders
+            .iter()
+            .flatten()
+            .flat_map(TrainableEncoder::named)
+            .collect()
+    }
+
+    fn named_moments(&self) -> Vec<(String, &Var)> {
+        let moments = self.optimiser.moments.iter().enumerate();
+        moments
+            .flat_map(|(n, (m, v))| {
+                [
+                    (format!("adamw{n}.first"), m),
+                    (format!("adamw{n}.second"), v),
+                ]
+            })
+            .collect()
+    }
+
+    /// All a resumed training needs.
+    pub fn checkpoint(&self) -> Result<Vec<u8>> {
+        let mut tensors = values(self.named())?;
+        tensors.extend(values(self.named_moments())?);
+        let mut told = vec![("stale", self.stale.to_string())];
+        if let Some(best) = &self.best {
+            told.push(("best_error", best.error.to_string()));
+            let prefixed = |(name, shape, values): &Named| {
+                (format!("{BEST}{name}"), shape.clone(), values.clone())
+            };
+            tensors.extend(best.variables.iter().map(prefixed));
+        }
+        self.write(&tensors, &told)
+    }
+
+    /// Takes the encoders of a weight file of the same profile.
+    pub fn start_from(&mut self, file: &[u8]) -> Result<()> {
+        Weights::load(file)?;
+        restore(
+            self.named(),
+            &candle_core::safetensors::load_buffer(file, &Device::Cpu)?,
+        )
+    }
+
+    /// Continues from a checkpoint of a trainer with the same options.
+    pub fn resume(&mut self, checkpoint: &[u8]) -> Result<()> {
+        let tensors: HashMap<String, Tensor> =
+            candle_core::safetensors::load_buffer(checkpoint, &Device::Cpu)?;
+        let all = self.named().into_iter().chain(self.named_moments());
+        restore(all, &tensors)?;
+        let header = safetensors::SafeTensors::read_metadata(checkpoint).ok();
+        let metadata = header
+            .and_then(|(_, header)| header.metadata().clone())
+            .unwrap_or_default();
+        let told = |key: &str| {
+            metadata
+                .get(key)
+                .and_then(|value| value.parse::<f64>().ok())
+        };
+        let missing = || crate::Error::Weights("the checkpoint does not tell its step".into());
+        self.step = told("steps").ok_or_else(missing)? as usize;
+        self.stale = told("stale").unwrap_or(0.0) as usize;
+        self.best = match told("best_error") {
+            None => None,
+            Some(error) => {
+                let best = tensors
+                    .iter()
+                    .filter_map(|(name, tensor)| Some((name.strip_prefix(BEST)?, tensor)));
+                let best = best.map(|(name, tensor)| {
+                    Ok((
+                        name.to_owned(),
+                        tensor.dims().to_vec(),
+                        tensor.flatten_all()?.to_vec1()?,
+                    ))
+                });
+                Some(Best {
+                    error,
+                    variables: best.collect::<Result<_>>()?,
+                })
+            }
+        };
+        Ok(())
+    }
+
+    fn write(&self, tensors: &[Named], extra: &[(&str, String)]) -> Result<Vec<u8>> {
+        let options = &self.options;
+        let told = [
+            ("profile", weights::PROFILE.to_owned()),
+            ("version", weights::VERSION.to_owned()),
+            ("layers", options.layers.to_string()),
+            ("ids", options.ids.to_string()),
+            ("theta", options.theta.to_string()),
+            ("tau", options.tau.to_string()),
+            ("epsilon", EPSILON.to_string()),
+            ("seed", options.seed.to_string()),
+            ("steps", self.step.to_string()),
+        ];
+        let metadata = told
+            .into_iter()
+            .chain(extra.iter().cloned())
+            .map(|(key, value)| (key.to_owned(), value));
+        weights::write(tensors, metadata.collect())
+    }
+
+    /// The weights as they are now.
+    pub fn weights(&self) -> Result<Weights> {
+        Weights::load(&self.file()?)
+    }
+}
+
+fn values(named: Vec<(String, &Var)>) -> Result<Vec<Named>> {
+    let value = |(name, var): (String, &Var)| {
+        Ok((
+            name,
+            var.dims().to_vec(),
+            var.flatten_all()?.to_vec1::<f32>()?,
+        ))
+    };
+    named.into_iter().map(value).collect()
+}
+
+fn fit_decoder(decoder: &mut Decoder, observed: &[Vec<Observation>]) {
+    for (linear, observations) in decoder.by_depth.iter_mut().zip(observed) {
+        if let Some(fitted) = decoder_fit::fit(observations) {
+            *linear = fitted;
+        }
+    }
+}
+
+impl AdamW {
+    const DECAY: f64 = 1e-4;
+    const BETAS: (f64, f64) = (0.9, 0.999);
+
+    fn update(
+        &self,
+        variables: &[Var],
+        gradients: &candle_core::backprop::GradStore,
+        rate: f64,
+        step: usize,
+    ) -> Result<()> {
+        let (b1, b2) = Self::BETAS;
+        let (c1, c2) = (1.0 - b1.powi(step as i32), 1.0 - b2.powi(step as i32));
+        for (var, (first, second)) in variables.iter().zip(&self.moments) {
+            let Some(gradient) = gradients.get(var) else {
+                continue;
+            };
+            first.set(&((first.as_tensor() * b1)? + (gradient * (1.0 - b1))?)?)?;
+            second.set(&((second.as_tensor() * b2)? + (gradient.sqr()? * (1.0 - b2))?)?)?;
+            let change =
+                ((first.as_tensor() / c1)? / ((second.as_tensor() / c2)?.sqrt()? + 1e-8)?)?;
+            let decayed = (var.as_tensor() * (1.0 - rate * Self::DECAY))?;
+            var.set(&(decayed - (change * rate)?)?)?;
+        }
+        Ok(())
+    }
+}
