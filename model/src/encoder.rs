@@ -68,6 +68,37 @@ impl Encoder {
     }
 }
 
+/// How codes use their outputs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Usage {
+    /// Mean number of active outputs of a code.
+    pub active: f64,
+    /// How many times as often as under an even hash two ids share an output.
+    pub sharing: f64,
+}
+
+impl Encoder {
+    /// How the codes of ids 0 to `count` use their outputs.
+    pub fn usage(&self, count: u32) -> Usage {
+        let (mut active, mut share) = (0, [0.0; CODE]);
+        for id in 0..count {
+            let code = self.encode(id);
+            let sum: f32 = code.iter().sum();
+            active += code.iter().filter(|value| **value > 0.0).count();
+            share
+                .iter_mut()
+                .zip(code)
+                .for_each(|(share, value)| *share += f64::from(value / sum));
+        }
+        let count = f64::from(count.max(1));
+        let together: f64 = share.iter().map(|share| (share / count).powi(2)).sum();
+        Usage {
+            active: active as f64 / count,
+            sharing: together * CODE as f64,
+        }
+    }
+}
+
 /// The binary code of an id, as 0.0 and 1.0.
 ///
 /// Not its plain digits: those of real ids are far from random (small numbers,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
+use crane_model::encoder::Usage;
 use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -79,8 +80,35 @@ pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
         true => writeln!(out, ", validation loss {best:.4}")?,
         false => writeln!(out)?,
     }
+    let weights = trainer.weights()?;
+    let encoders = weights
+        .layers
+        .iter()
+        .flat_map(|ends| [&ends.src, &ends.dst]);
+    let usages: Vec<Usage> = encoders.map(|encoder| encoder.usage(USAGE_IDS)).collect();
+    let range = |value: fn(&Usage) -> f64| {
+        let values = usages.iter().map(value);
+        (
+            values.clone().fold(f64::INFINITY, f64::min),
+            values.fold(0.0, f64::max),
+        )
+    };
+    let (active, sharing) = (range(|usage| usage.active), range(|usage| usage.sharing));
+    writeln!(
+        out,
+        "active outputs of a code, by encoder: {:.2} to {:.2} of 64",
+        active.0, active.1
+    )?;
+    writeln!(
+        out,
+        "ids that share an output: {:.2} to {:.2} times an even hash",
+        sharing.0, sharing.1
+    )?;
     Ok(())
 }
+
+/// Ids that the use of outputs is measured on.
+const USAGE_IDS: u32 = 20_000;
 
 /// Writes all or nothing.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

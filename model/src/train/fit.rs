@@ -42,7 +42,7 @@ impl Default for Options {
         Self {
             seed: 1,
             layers: 4,
-            theta: 512.0,
+            theta: 4.0,
             tau: 0.75,
             ids: Ids::default(),
             steps: 6000,
@@ -70,9 +70,6 @@ const VALIDATE_EVERY: usize = 200;
 const PATIENCE: usize = 20;
 const VALIDATION_STREAMS: u64 = 20;
 const DECODER_STREAMS: u64 = 120;
-/// The error of an edge counts for the decoder by this power of its count. At
-/// 0 the best decoder under load is the constant 1, which tells nothing.
-const HEAVIER: f64 = 0.25;
 /// Edges asked of each stream when the decoder is fitted.
 const DECODER_QUERIES: usize = 400;
 const BATCHES: [usize; 4] = [64, 256, 1024, 4096];
@@ -288,7 +285,7 @@ impl Trainer {
             let mean = stream.counts.iter().sum::<u64>() as f64 / stream.counts.len() as f64;
             for (ratios, at) in stored.sketch.ratios(&edges)?.into_iter().zip(sample) {
                 let truth = stream.counts[at] as f64;
-                let weight = truth.powf(HEAVIER) / (mean * count as f64);
+                let weight = 1.0 / (mean * count as f64);
                 by_depth[ratios.len() - 1].push(Observation {
                     ratios,
                     truth,
