@@ -80,3 +80,41 @@ impl Tap {
 /// The sketch worker ended early; it says why itself.
 #[derive(Debug)]
 pub struct WorkerGone;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Link;
+
+    #[test]
+    fn a_full_ring_drops_the_newest_and_counts_it() {
+        let tally = Arc::new(Tally::default());
+        let (mut tap, mut consumer) = ring(4, Arc::clone(&tally));
+        let mut frame = Vec::new();
+        etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+            .udp(1, 2)
+            .write(&mut frame, &[])
+            .unwrap();
+        let packet = |data| Packet {
+            data,
+            wire_len: 100,
+            time: 0,
+            link: Link(101),
+        };
+        for _ in 0..10 {
+            tap.offer(&packet(&frame));
+        }
+        tap.offer(&packet(&frame[..3]));
+        assert_eq!(tally.packets.load(Relaxed), 11);
+        assert_eq!(tally.bytes.load(Relaxed), 1100);
+        assert_eq!(tally.ring_full.load(Relaxed), 6);
+        assert_eq!(tally.outstanding(), 4, "what is in the ring");
+        assert_eq!(consumer.pop().unwrap().bytes, 100);
+        drop(consumer);
+        assert!(tap.deliver(&packet(&frame)).is_ok(), "there is room again");
+        assert!(
+            tap.deliver(&packet(&frame)).is_err(),
+            "nobody will ever make room"
+        );
+    }
+}

@@ -130,23 +130,7 @@ fn an_interface_that_goes_away_and_comes_back_is_captured_again() {
     eventually("the interface to be down", || {
         Some(up(&metrics(&cable)) == Some(0.0)).filter(|down| *down)
     });
-    let (left, right) = (&cable.left, &cable.right);
-    ip(&[
-        "link", "add", "cable", "netns", left, "type", "veth", "peer", "name", "cable", "netns",
-        right,
-    ]);
-    for (side, address) in [(left, LEFT), (right, RIGHT)] {
-        ip(&[
-            "-n",
-            side,
-            "address",
-            "add",
-            &format!("{address}/24"),
-            "dev",
-            "cable",
-        ]);
-        ip(&["-n", side, "link", "set", "cable", "up"]);
-    }
+    cable.plug();
     eventually("the interface to be back", || {
         Some(up(&metrics(&cable)) == Some(1.0)).filter(|up| *up)
     });

@@ -55,6 +55,13 @@ impl Cable {
             );
             ip(&["-n", side, "link", "set", "lo", "up"]);
         }
+        cable.plug();
+        Some(cable)
+    }
+
+    /// Makes the interfaces and brings them up.
+    pub fn plug(&self) {
+        let (left, right) = (&self.left, &self.right);
         ip(&[
             "link", "add", "cable", "netns", left, "type", "veth", "peer", "name", "cable",
             "netns", right,
@@ -71,7 +78,6 @@ impl Cable {
             ]);
             ip(&["-n", side, "link", "set", "cable", "up"]);
         }
-        Some(cable)
     }
 
     /// A command in one of the namespaces.

@@ -112,17 +112,22 @@ impl TensorEncoder {
             x = x.matmul(weight)?.broadcast_add(bias)?.relu()?;
         }
         let x = x.matmul(&last.0)?.broadcast_add(&last.1)?;
-        let largest = x.max_keepdim(D::Minus1)?;
-        let dead = largest.le(0.0)?.to_dtype(x.dtype())?;
-        let nearest = x
-            .broadcast_eq(&largest)?
-            .to_dtype(x.dtype())?
-            .broadcast_mul(&dead)?;
-        let scale = (largest.relu()? + dead)?;
-        let code = (x.relu()?.broadcast_div(&scale)? + nearest)?;
-        let active = code.gt(0.0)?.to_dtype(x.dtype())?;
+        let code = scale(&x)?;
+        let active = code.gt(0.0)?.to_dtype(code.dtype())?;
         Ok((code, active))
     }
+}
+
+/// The last ReLU and the scaling of [`Encoder::encode`].
+pub(crate) fn scale(x: &Tensor) -> Result<Tensor> {
+    let largest = x.max_keepdim(D::Minus1)?;
+    let dead = largest.le(0.0)?.to_dtype(x.dtype())?;
+    let nearest = x
+        .broadcast_eq(&largest)?
+        .to_dtype(x.dtype())?
+        .broadcast_mul(&dead)?;
+    let unit = (largest.relu()? + dead)?;
+    Ok((x.relu()?.broadcast_div(&unit)? + nearest)?)
 }
 
 /// B × 64 and B × 64 to B × 64 × 64.

@@ -9,6 +9,7 @@ use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::encoder::{self, BITS, CODE, SHAPES};
+use crate::executor::tensor;
 use crate::weights::names;
 use crate::{Error, Result};
 
@@ -87,15 +88,7 @@ impl TrainableEncoder {
 
     /// The codes of these ids, with gradient; see [`encoder::Encoder::encode`].
     pub fn encode(&self, bits: &Tensor) -> Result<Tensor> {
-        let x = self.linear(2, &self.hidden(bits)?)?;
-        let largest = x.max_keepdim(1)?;
-        let dead = largest.le(0.0)?.to_dtype(x.dtype())?;
-        let nearest = x
-            .broadcast_eq(&largest)?
-            .to_dtype(x.dtype())?
-            .broadcast_mul(&dead)?;
-        let scale = (largest.relu()? + dead)?;
-        Ok((x.relu()?.broadcast_div(&scale)? + nearest)?)
+        tensor::scale(&self.linear(2, &self.hidden(bits)?)?)
     }
 
     /// Moves the running statistics towards those of `ids`.
