@@ -178,8 +178,8 @@ pub struct Train {
     #[arg(long, value_name = "FILE")]
     pub encoders: Option<PathBuf>,
     /// Layers at most.
-    #[arg(long, default_value_t = Options::default().layers)]
-    pub layers: usize,
+    #[arg(long, default_value_t = Options::default().layers as u8, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub layers: u8,
     /// Carry threshold.
     #[arg(long, default_value_t = Options::default().theta)]
     pub theta: f32,

@@ -85,6 +85,12 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         ),
         (&["replay"], 2, &["FILES"]),
         (&["replay", &text, "--speed", "0"], 2, &["max"]),
+        (&["train", "-o", "x", "--layers", "0"], 2, &["1..=16"]),
+        (
+            &["train", "-o", "x", "--theta", "1.5", "--steps", "0"],
+            1,
+            &["theta", "2 to 1024"],
+        ),
         (&["run", "--device", "gpu"], 2, &["cpu-tensor"]),
         (&["fly"], 2, &["fly"]),
     ];

@@ -46,8 +46,8 @@ impl Settings {
         }
     }
 
-    fn check(&self, weights: &Weights) -> Result<()> {
-        let trained = weights.layers.len();
+    /// Refuses what cannot be, for weights of `trained` layers.
+    pub(crate) fn check(&self, trained: usize) -> Result<()> {
         let fault = if self.max_layers == 0 || self.max_layers > trained {
             Some((
                 "max_layers",
@@ -161,7 +161,7 @@ pub struct Hierarchy<X: Executor> {
 impl<X: Executor> Hierarchy<X> {
     /// An empty hierarchy.
     pub fn new(executor: X, weights: Arc<Weights>, settings: Settings) -> Result<Self> {
-        settings.check(&weights)?;
+        settings.check(weights.layers.len())?;
         let mut hierarchy = Self {
             executor,
             weights,

@@ -18,7 +18,7 @@ pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
     let options = Options {
         seed: args.seed,
         steps: args.steps,
-        layers: args.layers,
+        layers: args.layers.into(),
         theta: args.theta,
         tau: args.tau,
         ids: args.ids,

@@ -127,6 +127,7 @@ impl Trainer {
             best: None,
             stale: 0,
         };
+        trainer.settings().check(trainer.options.layers)?;
         let zeros = |var: &Var| -> Result<(Var, Var)> {
             Ok((
                 Var::zeros(var.shape(), var.dtype(), &Device::Cpu)?,
