@@ -119,8 +119,6 @@ fn one_row_of_one_counter_is_the_total_and_conservative_update_raises_only_what_
         .unwrap();
     assert_eq!(total.query(&[a, b]).unwrap(), [7.0, 7.0]);
 
-    // By hand: with one counter, conservative update adds every arrival too;
-    // with two rows of which one is shared, the other row keeps it right.
     let mut conservative = CountMin::new(4, 1, true, 0).unwrap();
     conservative
         .store(&[Weighted::new(a, 3), Weighted::new(b, 4)])
@@ -144,6 +142,38 @@ fn one_row_of_one_counter_is_the_total_and_conservative_update_raises_only_what_
                 "{count} {careful} {plain}"
             );
         }
+    }
+}
+
+#[test]
+fn two_rows_match_what_is_worked_out_by_hand() {
+    // y shares its counter with p in the first row and with q in the second.
+    // Store y 2, p 5, q 7. Plain: y's counters are 2+5 and 2+7, the answer 7.
+    // Conservative: p raises the first only to its own 5, q the second to its
+    // own 7, the answer is 5.
+    const WIDTH: usize = 4;
+    let shared = |row: u64, e: Edge, f: Edge| {
+        let mut alone = CountMin::new(4 * WIDTH, 1, false, row).unwrap();
+        alone.store(&[Weighted::new(e, 1)]).unwrap();
+        alone.query(&[f]).unwrap()[0] > 0.0
+    };
+    let y = Edge::new(0, 0);
+    let others = || (1..1000).map(|n| Edge::new(n, n));
+    let p = others()
+        .find(|e| shared(0, y, *e) && !shared(1, y, *e))
+        .unwrap();
+    let q = others()
+        .find(|e| shared(1, y, *e) && !shared(0, y, *e) && !shared(0, p, *e) && !shared(1, p, *e))
+        .unwrap();
+    let arrivals = [(y, 2), (p, 5), (q, 7)].map(|(edge, weight)| Weighted::new(edge, weight));
+    for (conservative, expected) in [(false, [7.0, 5.0, 7.0]), (true, [5.0, 5.0, 7.0])] {
+        let mut sketch = CountMin::new(2 * 4 * WIDTH, 2, conservative, 0).unwrap();
+        sketch.store(&arrivals).unwrap();
+        assert_eq!(
+            sketch.query(&[y, p, q]).unwrap(),
+            expected,
+            "{conservative}"
+        );
     }
 }
 
