@@ -123,3 +123,48 @@ impl FromStr for Carry {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Weights;
+    use crate::executor::fused::Fused;
+    use std::sync::Arc;
+
+    /// The executors never let a cell fall below 0, which would hide a carry
+    /// that takes more than there is. So the sum is done here, without that.
+    #[test]
+    fn no_batch_takes_more_than_a_cell_holds() {
+        let weights = Arc::new(Weights::random(3, 1));
+        let x = Fused::new(Arc::clone(&weights));
+        for carry in [Carry::BatchSynchronous, Carry::MiniBatch] {
+            let edges: Vec<Edge> = (0..60).map(|n| Edge::new(n % 9, n * 7919)).collect();
+            let weight: Vec<f32> = (0..60).map(|n| (n % 13 + 1) as f32).collect();
+            let codes = x.encode(0, &edges).unwrap();
+            let mut before = x.plane().unwrap();
+            x.add(&mut before, &codes, &weight).unwrap();
+            let carried = carry
+                .take(&x, &mut before.clone(), &codes, &weight, 2.0)
+                .unwrap();
+            if carry == Carry::BatchSynchronous {
+                assert!(
+                    carried.iter().any(|units| *units > 0.0),
+                    "nothing was carried"
+                );
+            }
+            let width = before.len().isqrt();
+            for (cell, held) in before.iter().enumerate() {
+                let (row, column) = (cell / width, cell % width);
+                let taken: f32 = codes
+                    .iter()
+                    .zip(&carried)
+                    .filter(|((src, dst), _)| src[row] > 0.0 && dst[column] > 0.0)
+                    .map(|((src, dst), units)| {
+                        2.0 * units * (src[row] * dst[column] + weights.epsilon)
+                    })
+                    .sum();
+                assert!(taken <= held * 1.001 + 1e-3, "{carry}: {taken} of {held}");
+            }
+        }
+    }
+}

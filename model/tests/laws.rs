@@ -62,7 +62,7 @@ fn cells<X: Executor>(hierarchy: &Hierarchy<X>) -> Vec<f32> {
 }
 
 #[test]
-fn no_carry_makes_a_cell_negative_or_loses_an_edge() {
+fn no_carry_makes_a_cell_negative() {
     for carry in CARRIES {
         for (seed, heaviest) in [(1, 1), (2, 20), (3, 5_000)] {
             let stream = stream(seed, 600, 12, heaviest);
