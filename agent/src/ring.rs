@@ -100,6 +100,7 @@ mod tests {
             wire_len: 100,
             time: 0,
             link: Link(101),
+            interface: 0,
         };
         for _ in 0..10 {
             tap.offer(&packet(&frame));

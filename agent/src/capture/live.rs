@@ -151,6 +151,7 @@ impl Interface {
                 wire_len: packet.header.len,
                 time: seconds * 1_000_000_000 + micros * 1000,
                 link,
+                interface: 0,
             });
         });
         if let Err(error) = result {

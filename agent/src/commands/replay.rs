@@ -1,6 +1,5 @@
 //! `crane-agent replay`: capture files through the same pipeline.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,7 +10,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::configure;
-use crate::capture::file::{CaptureFile, Damage};
+use crate::capture::damage::Damage;
+use crate::capture::file::CaptureFile;
+use crate::capture::folder;
 use crate::cli::{Replay, ReportFormat, Speed};
 use crate::pipeline::Pipeline;
 use crate::report::Report;
@@ -29,9 +30,10 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
         .then(|| http::bind(config.export.listen))
         .transpose()?;
 
+    let files = folder::find(&args.files)?;
     let mut pipeline = Pipeline::new(&config, args.sketch.seed)?;
-    let mut taps = Vec::with_capacity(args.files.len());
-    for path in &args.files {
+    let mut taps = Vec::with_capacity(files.len());
+    for path in &files {
         taps.push(pipeline.add(&path.display().to_string())?);
     }
     let exporter = if args.serve {
@@ -48,7 +50,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
 
     let mut errors = vec![None; taps.len()];
     loop {
-        for ((path, tap), error) in args.files.iter().zip(&mut taps).zip(&mut errors) {
+        for ((path, tap), error) in files.iter().zip(&mut taps).zip(&mut errors) {
             tap.tally().up.store(true, Relaxed);
             *error = replay(path, tap, args.speed, &stop).err();
             tap.tally().up.store(false, Relaxed);
@@ -66,7 +68,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
         ReportFormat::Table => report.write_table(out)?,
     }
     out.flush()?;
-    for (path, error) in args.files.iter().zip(&errors) {
+    for (path, error) in files.iter().zip(&errors) {
         if let Some(error) = error {
             crate::log::fatal(&anyhow::anyhow!("{}: {error}", path.display()));
         }
@@ -85,12 +87,8 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
 
 /// Replays one file; the error is for people.
 fn replay(path: &Path, tap: &mut Tap, speed: Speed, stop: &AtomicBool) -> Result<(), String> {
-    let file = File::open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file".to_owned(),
-        _ => format!("cannot be read: {error}"),
-    })?;
-    let bar = bar(file.metadata().map_or(0, |meta| meta.len()));
-    let mut capture = CaptureFile::open(file).map_err(|damage| damage.to_string())?;
+    let mut capture = CaptureFile::open(path).map_err(|damage| damage.to_string())?;
+    let bar = bar(capture.length().unwrap_or(0));
     let mut pace = Pace::new(speed);
     while !stop.load(Relaxed) {
         match capture.next() {
@@ -104,14 +102,14 @@ fn replay(path: &Path, tap: &mut Tap, speed: Speed, stop: &AtomicBool) -> Result
             Err(damage) => return Err(broke_off(&damage, &capture)),
         }
         if capture.packets() % 65536 == 0 {
-            bar.set_position(capture.offset());
+            bar.set_position(capture.position());
         }
     }
     bar.finish_and_clear();
     Ok(())
 }
 
-fn broke_off<R: std::io::Read>(damage: &Damage, capture: &CaptureFile<R>) -> String {
+fn broke_off(damage: &Damage, capture: &CaptureFile) -> String {
     let (packet, byte) = (capture.packets() + 1, capture.offset());
     format!("{damage} (at byte {byte}, in packet {packet}); everything before is counted")
 }

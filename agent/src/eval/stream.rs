@@ -1,7 +1,6 @@
 //! Edge streams: text `src dst [weight]` a line, or binary pairs of
 //! little-endian u32 (`.u32`); plain, `.gz` or `.zst`.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -9,11 +8,13 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use crane_model::{Edge, Weighted};
 
+use crate::capture::input::Input;
+
 /// Reads a stream, `limit` arrivals at most.
 pub fn read(path: &Path, limit: usize) -> anyhow::Result<Vec<Weighted>> {
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
-    let mut input = unpack(file).with_context(|| format!("cannot read {name}"))?;
+    let input = Input::open(path).with_context(|| format!("cannot read {name}"))?;
+    let mut input = BufReader::new(input);
     let stem = path.to_string_lossy();
     let stem = stem.trim_end_matches(".gz").trim_end_matches(".zst");
     let arrivals = if stem.ends_with(".u32") {
@@ -26,19 +27,6 @@ pub fn read(path: &Path, limit: usize) -> anyhow::Result<Vec<Weighted>> {
         bail!("{name}: the stream is empty");
     }
     Ok(arrivals)
-}
-
-/// Unpacks gzip and Zstandard, told by the first bytes.
-fn unpack(file: File) -> std::io::Result<Box<dyn BufRead>> {
-    let mut input = BufReader::with_capacity(1 << 20, file);
-    let head = input.fill_buf()?;
-    Ok(if head.starts_with(&[0x1f, 0x8b]) {
-        Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(input)))
-    } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        Box::new(BufReader::new(zstd::Decoder::with_buffer(input)?))
-    } else {
-        Box::new(input)
-    })
 }
 
 fn binary(input: &mut dyn BufRead, limit: usize) -> anyhow::Result<Vec<Weighted>> {

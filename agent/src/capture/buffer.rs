@@ -1,0 +1,95 @@
+//! A window on a stream, as wide as a record needs.
+
+use std::io::{self, Read};
+
+use super::damage::Damage;
+use super::input::Input;
+
+/// How much is read at once, and the least the window holds.
+const CHUNK: usize = 256 << 10;
+
+/// The part of a stream that records are cut from, without copying them.
+pub struct Buffer {
+    input: Input,
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    offset: u64,
+}
+
+impl Buffer {
+    /// A window at the start of `input`.
+    pub fn new(input: Input) -> Self {
+        Self {
+            input,
+            bytes: vec![0; CHUNK],
+            start: 0,
+            end: 0,
+            offset: 0,
+        }
+    }
+
+    /// The next `wanted` bytes, or as many as there are.
+    #[inline]
+    pub fn peek(&mut self, wanted: usize) -> Result<&[u8], Damage> {
+        if self.end - self.start < wanted {
+            self.fill(wanted)?;
+        }
+        let end = self.end.min(self.start + wanted);
+        Ok(&self.bytes[self.start..end])
+    }
+
+    /// The next `length` bytes, without passing them; none at the end of the
+    /// stream.
+    #[inline]
+    pub fn head(&mut self, length: usize) -> Result<Option<&[u8]>, Damage> {
+        match self.peek(length)? {
+            [] => Ok(None),
+            bytes if bytes.len() < length => Err(Damage::CutOff),
+            bytes => Ok(Some(bytes)),
+        }
+    }
+
+    /// The next `length` bytes, which must be there; passes them.
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Result<&[u8], Damage> {
+        if self.peek(length)?.len() < length {
+            return Err(Damage::CutOff);
+        }
+        let start = self.start;
+        self.start += length;
+        self.offset += length as u64;
+        Ok(&self.bytes[start..start + length])
+    }
+
+    #[cold]
+    fn fill(&mut self, wanted: usize) -> Result<(), Damage> {
+        if self.start + wanted > self.bytes.len() || self.start == self.end {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            if wanted > self.bytes.len() {
+                self.bytes.resize(wanted, 0);
+            }
+        }
+        while self.end - self.start < wanted {
+            match self.input.read(&mut self.bytes[self.end..]) {
+                Ok(0) => break,
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes of the stream have been passed.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Where the bytes come from.
+    pub fn input(&self) -> &Input {
+        &self.input
+    }
+}

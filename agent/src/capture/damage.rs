@@ -1,0 +1,48 @@
+//! Why a capture could not be read further.
+
+use std::fmt;
+use std::io;
+
+/// What is wrong; where it is, the reader of the file knows.
+#[derive(Debug)]
+pub enum Damage {
+    /// The operating system said no.
+    Io(io::Error),
+    /// The first bytes are not those of a capture.
+    NotACapture,
+    /// A version of the format that nobody knows.
+    Version(u16, u16),
+    /// The file ends inside a record.
+    CutOff,
+    /// A record that cannot be one.
+    Corrupt(String),
+}
+
+impl From<io::Error> for Damage {
+    /// Unpacking reports broken content as I/O errors, too; only those of the
+    /// operating system have a number.
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            _ if error.raw_os_error().is_some() => Self::Io(error),
+            io::ErrorKind::UnexpectedEof => Self::CutOff,
+            _ => Self::Corrupt(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) if error.kind() == io::ErrorKind::NotFound => {
+                f.write_str("no such file")
+            }
+            Self::Io(error) => write!(f, "cannot be read: {error}"),
+            Self::NotACapture => f.write_str("not a capture file (pcap or pcapng)"),
+            Self::Version(major, minor) => {
+                write!(f, "version {major}.{minor} of the format is not known")
+            }
+            Self::CutOff => f.write_str("the file is cut off"),
+            Self::Corrupt(what) => write!(f, "the file is corrupt: {what}"),
+        }
+    }
+}

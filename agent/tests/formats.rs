@@ -1,0 +1,124 @@
+//! The same packets in every format: the content decides, not the name.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs::File;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{AGENT, agent, frame, json, stderr, write_pcap};
+use serde_json::Value;
+
+fn frames() -> Vec<Vec<u8>> {
+    let address = |n: u32| Ipv4Addr::from(0x0a00_0000 + n);
+    (0..500u32)
+        .map(|n| frame(address(n * n % 17), address(n % 5), n as usize % 90))
+        .collect()
+}
+
+/// The frames as [`write_pcap`] writes them, in pcapng.
+fn pcapng(frames: &[Vec<u8>]) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let length = (12 + body.len() as u32).to_le_bytes();
+        [&kind.to_le_bytes(), &length[..], body, &length].concat()
+    };
+    let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    let mut bytes = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, !0, !0]));
+    bytes.extend(block(1, &words(&[1, 65535])));
+    for (n, frame) in frames.iter().enumerate() {
+        let ticks = 1_700_000_000_000_000 + 1000 * n as u64;
+        let length = frame.len() as u32;
+        let mut body = words(&[0, (ticks >> 32) as u32, ticks as u32, length, length]);
+        body.extend(frame);
+        body.resize(body.len().next_multiple_of(4), 0);
+        bytes.extend(block(6, &body));
+    }
+    bytes
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+fn zstandard(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+fn replay(path: &Path) -> Output {
+    let path = path.to_str().unwrap();
+    agent(&["replay", "-q", "--seed", "3", "--format", "json", path])
+}
+
+/// What a report says about a capture, whatever its name.
+fn counts(output: &Output) -> Vec<Value> {
+    let mut report = json(output);
+    let captures = report["captures"].as_array_mut().unwrap();
+    for capture in captures.iter_mut() {
+        capture.as_object_mut().unwrap().remove("path");
+        capture.as_object_mut().unwrap().remove("interface");
+    }
+    captures.clone()
+}
+
+#[test]
+fn the_same_packets_give_the_same_counts_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("first.pcap");
+    write_pcap(&path, &frames());
+    let pcap = std::fs::read(&path).unwrap();
+    let pcapng = pcapng(&frames());
+    let expected = counts(&replay(&path));
+    assert_eq!(expected[0]["packets"], 500);
+    assert_eq!(expected[0]["edges"], 500);
+
+    let (one, two) = pcap.split_at(10_000);
+    for (name, content) in [
+        ("a.pcapng", pcapng.clone()),
+        ("a.pcap.gz", gzip(&pcap)),
+        ("a.pcapng.zst", zstandard(&pcapng)),
+        ("members.gz", [gzip(one), gzip(two)].concat()),
+        ("frames.zst", [zstandard(one), zstandard(two)].concat()),
+        ("really-pcapng.pcap", pcapng.clone()),
+        ("really-gzip.zst", gzip(&pcapng)),
+        ("really-plain.gz", pcap.clone()),
+        ("no-extension", zstandard(&pcap)),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let output = replay(&path);
+        assert_eq!(counts(&output), expected, "{name}: {}", stderr(&output));
+        let output = Command::new(AGENT)
+            .args(["replay", "-q", "--seed", "3", "--format", "json", "-"])
+            .stdin(File::open(&path).unwrap())
+            .output();
+        assert_eq!(counts(&output.unwrap()), expected, "{name} as input");
+    }
+    let output = replay(folder.path());
+    assert_eq!(counts(&output).len(), 10, "{}", stderr(&output));
+}
+
+#[test]
+fn a_packed_file_that_breaks_off_is_counted_up_to_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut");
+    let (first, second) = (&frames()[..200], &frames()[200..]);
+    let frames = [zstandard(&pcapng(first)), zstandard(&pcapng(second))];
+    for (packed, packets) in [
+        // Of the one only the checksum is incomplete, of the other a frame.
+        (gzip(&pcapng(&[first, second].concat())), 500),
+        (frames.concat(), 200),
+    ] {
+        std::fs::write(&path, &packed[..packed.len() - 1]).unwrap();
+        let output = replay(&path);
+        assert_eq!(output.status.code(), Some(1));
+        let capture = &counts(&output)[0];
+        let error = capture["error"].as_str().unwrap();
+        assert!(error.contains("cut off"), "{error}");
+        assert_eq!(capture["packets"], packets);
+    }
+}
