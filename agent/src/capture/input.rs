@@ -186,6 +186,28 @@ mod tests {
     }
 
     #[test]
+    fn a_block_that_is_damaged_does_not_take_the_one_before_with_it() {
+        let bytes: Vec<u8> = noise(300_000).iter().map(|byte| byte & 15).collect();
+        let mut packed = zstandard(&bytes);
+        let blocks = bytes.len() / (128 << 10);
+        // Behind the magic, a byte of flags and one for the window come blocks
+        // with 3 bytes of length and type; type 3 does not exist.
+        let mut at = 6;
+        for _ in 0..blocks {
+            let head = u32::from_le_bytes([packed[at], packed[at + 1], packed[at + 2], 0]);
+            at += 3 + (head >> 3) as usize;
+        }
+        packed[at] |= 6;
+        let mut input = Input::new(Cursor::new(packed)).unwrap();
+        let (mut buffer, mut unpacked) = (vec![0; 1 << 20], 0);
+        while let Ok(read) = input.read(&mut buffer) {
+            assert_eq!(buffer[..read], bytes[unpacked..][..read]);
+            unpacked += read;
+        }
+        assert_eq!(unpacked, blocks * (128 << 10));
+    }
+
+    #[test]
     fn progress_is_that_of_the_packed_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("packed");
