@@ -1,14 +1,16 @@
 //! The command line.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crane_model::train::Options;
 use crane_model::{Carry, DeviceChoice, Ids};
 
+use crate::capture::pattern::Pattern;
 use crate::eval::methods;
 use crate::size::Size;
+use crate::span::Span;
 
 /// Watches who talks to whom: captures packets, keeps a small sketch of all
 /// pairs of addresses per interface, and exports the heavy hitters to
@@ -37,7 +39,14 @@ Examples:
   crane-agent run                          capture on all interfaces that are up
   crane-agent run -i eth0 --listen 127.0.0.1:9732
   crane-agent replay traffic.pcap          who was heavy in this file?
-  crane-agent replay traffic.pcap --format json | jq .captures[0].top";
+  crane-agent replay traffic.pcapng.gz --window 60s
+  crane-agent replay traffic.pcap --format json | jq .captures[0].top
+  crane-agent top                          who is heavy at the running agent?
+  crane-agent query --src 10.0.0.1 --dst 10.0.0.2
+
+Every key of the configuration file can also be set by a variable:
+CRANE_SECTION_KEY, like CRANE_CAPTURE_SNAPLEN=128. Flags win over variables,
+variables over the file.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -50,6 +59,10 @@ pub enum Command {
     Eval(Eval),
     /// Train the weights of a sketch on synthetic streams.
     Train(Train),
+    /// Ask a running agent about a pair or a node.
+    Query(Query),
+    /// Show who is heavy at a running agent now.
+    Top(Top),
     /// List the interfaces of this machine.
     Interfaces,
     /// Check a configuration file.
@@ -68,6 +81,8 @@ pub enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Write the manual page, for `man -l -`.
+    Man,
     /// Write a completion script for a shell.
     Completions {
         /// The shell.
@@ -81,12 +96,19 @@ pub struct Run {
     /// Configuration file; flags override it.
     #[arg(short, long, value_name = "FILE", env = "CRANE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Interface to capture on; may be given several times. Default: all that are up.
+    /// Interface to capture on: a name, a glob (`eth*`) or a regular expression
+    /// (`/^veth/`); may be given several times. Default: all that are up.
     #[arg(short, long = "interface", value_name = "IFACE")]
-    pub interfaces: Vec<String>,
+    pub interfaces: Vec<Pattern>,
+    /// Interface not to capture on, in the same way.
+    #[arg(short = 'x', long, value_name = "IFACE")]
+    pub exclude: Vec<Pattern>,
     /// Where to serve metrics.
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<SocketAddr>,
+    /// Length of a window, like 60s or 5m.
+    #[arg(long, value_name = "LENGTH", value_parser = Span::window)]
+    pub window: Option<Span>,
     #[command(flatten)]
     pub sketch: SketchArgs,
 }
@@ -94,7 +116,8 @@ pub struct Run {
 /// `crane-agent replay`
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// Capture files (pcap).
+    /// Capture files (pcap or pcapng, also .gz and .zst), directories of them, or
+    /// `-` for standard input. Content decides, not the name.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Configuration file; flags override it.
@@ -103,6 +126,12 @@ pub struct Replay {
     /// `max`, or a factor: 1 replays as fast as it was captured, 10 ten times as fast.
     #[arg(long, default_value = "max", value_parser = speed)]
     pub speed: Speed,
+    /// `whole`, or the length of a window in packet time, like 60s.
+    #[arg(long, value_name = "LENGTH", default_value = "whole", value_parser = replay_window)]
+    pub window: ReplayWindow,
+    /// Count exactly, too, and show how far off the sketch is.
+    #[arg(long)]
+    pub verify: bool,
     /// How many pairs to show.
     #[arg(long, value_name = "K", default_value_t = 10)]
     pub top: usize,
@@ -120,6 +149,78 @@ pub struct Replay {
     pub listen: Option<SocketAddr>,
     #[command(flatten)]
     pub sketch: SketchArgs,
+}
+
+/// `crane-agent query`
+#[derive(Debug, Args)]
+#[command(after_help = QUERY_EXAMPLES)]
+pub struct Query {
+    /// Who sends.
+    #[arg(
+        long,
+        value_name = "IP",
+        required_unless_present = "node",
+        requires = "dst"
+    )]
+    pub src: Option<IpAddr>,
+    /// Who receives.
+    #[arg(long, value_name = "IP", requires = "src")]
+    pub dst: Option<IpAddr>,
+    /// All that this node sends and receives.
+    #[arg(long, value_name = "IP", conflicts_with_all = ["src", "dst"])]
+    pub node: Option<IpAddr>,
+    #[command(flatten)]
+    pub ask: Ask,
+}
+
+const QUERY_EXAMPLES: &str = "\
+Examples:
+  crane-agent query --src 10.0.0.1 --dst 10.0.0.2
+  crane-agent query --node 2001:db8::53 --window current --format json";
+
+/// `crane-agent top`
+#[derive(Debug, Args)]
+pub struct Top {
+    /// By what to order: packets or bytes.
+    #[arg(long, value_enum, default_value_t = By::Packets)]
+    pub by: By,
+    #[command(flatten)]
+    pub ask: Ask,
+}
+
+/// Flags of everything that asks a running agent.
+#[derive(Debug, Args)]
+pub struct Ask {
+    /// The agent: host:port, or the path of its unix socket.
+    #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:9732")]
+    pub agent: String,
+    /// Only this interface.
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// Which window. Default: the last complete one, the current one until there is one.
+    #[arg(long, value_enum)]
+    pub window: Option<WindowName>,
+    /// How to show the answer.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
+    pub format: ReportFormat,
+}
+
+/// A window of a running agent.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum WindowName {
+    /// The one that is being filled.
+    Current,
+    /// The last complete one.
+    Last,
+}
+
+/// An order of heavy hitters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// Most packets first.
+    Packets,
+    /// Most bytes first.
+    Bytes,
 }
 
 /// `crane-agent eval`
@@ -221,6 +322,24 @@ pub enum ReportFormat {
     Table,
     /// For programs.
     Json,
+}
+
+/// Over which time a replay summarises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplayWindow {
+    /// All of it.
+    Whole,
+    /// Windows of this length.
+    Length(Span),
+}
+
+fn replay_window(text: &str) -> Result<ReplayWindow, String> {
+    match text {
+        "whole" => Ok(ReplayWindow::Whole),
+        _ => Span::window(text)
+            .map(ReplayWindow::Length)
+            .map_err(|error| format!("{error}; or write `whole`")),
+    }
 }
 
 /// How fast a file is replayed.

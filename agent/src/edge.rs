@@ -24,6 +24,8 @@ pub struct Edge {
     pub pair: Pair,
     /// Its length on the wire.
     pub bytes: u32,
+    /// When it was captured, in nanoseconds since 1970.
+    pub time: u64,
 }
 
 impl Pair {
@@ -58,7 +60,13 @@ impl fmt::Display for Pair {
     }
 }
 
-fn widen(address: IpAddr) -> Ipv6Addr {
+/// A node as the layers know it: they are asked about one end only.
+pub fn model_node(node: &Ipv6Addr) -> model::Edge {
+    model::Edge::new(id(*node), 0)
+}
+
+/// An address as pairs hold it.
+pub fn widen(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,

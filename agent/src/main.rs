@@ -4,6 +4,7 @@
 //! The way of a packet: [`capture`] → [`decode`] → [`ring`] → [`worker`] →
 //! [`snapshot`] → [`metrics`] and [`http`].
 
+mod budget;
 mod capture;
 mod cli;
 mod commands;
@@ -11,15 +12,21 @@ mod config;
 mod decode;
 mod edge;
 mod eval;
+mod hitters;
 mod http;
+mod lane;
 mod log;
 mod metrics;
 mod pipeline;
+mod process;
+mod question;
 mod report;
 mod ring;
 mod sample;
 mod size;
+mod sketches;
 mod snapshot;
+mod span;
 mod stop;
 mod tally;
 mod weights;

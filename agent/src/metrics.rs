@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_macros)]
 
 use std::fmt::Write;
+use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use metrics::{
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::edge::Pair;
-use crate::snapshot::Snapshot;
+use crate::process;
+use crate::snapshot::{Exported, Snapshot};
 use crate::tally::Ignored;
 
 const PACKETS: &str = "crane_capture_packets_total";
@@ -40,21 +42,11 @@ const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
 const BUILD: &str = "crane_build_info";
 
-/// A family that is written by hand: name, help, value.
-type Family = (&'static str, &'static str, fn(&Flow<Pair>) -> u64);
-
-const HEAVY: [Family; 2] = [
-    (
-        "crane_heavy_hitter_packets",
-        "Packets of the heaviest pairs, by packets or by bytes.",
-        |flow| flow.packets,
-    ),
-    (
-        "crane_heavy_hitter_bytes",
-        "Bytes of the heaviest pairs, by packets or by bytes.",
-        |flow| flow.bytes,
-    ),
-];
+const WINDOW_SECONDS: &str = "crane_window_seconds";
+const WINDOW_START: &str = "crane_window_start_timestamp_seconds";
+const WINDOW_PACKETS: &str = "crane_window_packets";
+const WINDOW_BYTES: &str = "crane_window_bytes";
+const WINDOW_COMPLETE: &str = "crane_window_complete";
 
 /// Histograms of one interface's batches.
 pub struct BatchMetrics {
@@ -103,7 +95,7 @@ impl Exporter {
     pub fn render(&self, snapshot: &Snapshot) -> String {
         for view in &snapshot.interfaces {
             let interface = || view.name.clone();
-            let tally = &view.tally;
+            let (tally, window) = (&view.tally, view.answering());
             let totals = [
                 (PACKETS, &tally.packets),
                 (BYTES, &tally.bytes),
@@ -122,11 +114,16 @@ impl Exporter {
             counter!(EXPANSIONS, "interface" => interface()).absolute(view.expansions as u64);
             let gauges = [
                 (UP, f64::from(u8::from(tally.up.load(Relaxed)))),
-                (RING_SLOTS, view.ring.0 as f64),
-                (RING_USED, view.ring.1 as f64),
+                (RING_SLOTS, tally.ring_slots.load(Relaxed) as f64),
+                (RING_USED, tally.ring_used.load(Relaxed) as f64),
                 (LAYERS, view.loads.len() as f64),
                 (MEMORY, view.memory_bytes as f64),
                 (SATURATED, f64::from(u8::from(view.saturated))),
+                (WINDOW_SECONDS, window.seconds),
+                (WINDOW_START, window.start.unwrap_or(0) as f64 / 1e9),
+                (WINDOW_PACKETS, window.packets as f64),
+                (WINDOW_BYTES, window.bytes as f64),
+                (WINDOW_COMPLETE, f64::from(u8::from(window.complete))),
             ];
             for (name, value) in gauges {
                 gauge!(name, "interface" => interface()).set(value);
@@ -138,24 +135,97 @@ impl Exporter {
         }
         self.handle.run_upkeep();
         let mut text = self.handle.render();
-        for family in HEAVY {
-            render_heavy(&mut text, family, snapshot);
-        }
+        write_hitters(&mut text, snapshot);
+        process::write(&mut text);
         text
     }
 }
 
-fn render_heavy(text: &mut String, (name, help, value): Family, snapshot: &Snapshot) {
+/// Families whose series come and go, and the watch list.
+fn write_hitters(text: &mut String, snapshot: &Snapshot) {
+    let pair = |flow: &Flow<Pair>| format!("src=\"{}\",dst=\"{}\"", flow.key.src(), flow.key.dst());
+    let node = |flow: &Flow<Ipv6Addr>| format!("ip=\"{}\"", flow.key.to_canonical());
+    write_family(
+        text,
+        snapshot,
+        "heavy_hitter",
+        "of the heaviest pairs",
+        pair,
+        |exported| exported.pairs.union().collect(),
+    );
+    write_family(
+        text,
+        snapshot,
+        "top_source",
+        "sent by the heaviest senders",
+        node,
+        |exported| exported.sources.union().collect(),
+    );
+    write_family(
+        text,
+        snapshot,
+        "top_destination",
+        "sent to the heaviest receivers",
+        node,
+        |exported| exported.destinations.union().collect(),
+    );
+    let help = "Packets of the pairs in the watch list, estimated.";
+    write_series(
+        text,
+        snapshot,
+        "crane_flow_estimate_packets",
+        help,
+        pair,
+        |flow| flow.packets,
+        |exported| exported.watched.iter().collect(),
+    );
+}
+
+/// A family by packets and one by bytes.
+fn write_family<K>(
+    text: &mut String,
+    snapshot: &Snapshot,
+    name: &str,
+    of_whom: &str,
+    labels: impl Fn(&Flow<K>) -> String,
+    flows: fn(&Exported) -> Vec<&Flow<K>>,
+) {
+    for (unit, what, value) in [
+        (
+            "packets",
+            "Packets",
+            (|flow| flow.packets) as fn(&Flow<K>) -> u64,
+        ),
+        ("bytes", "Bytes", |flow| flow.bytes),
+    ] {
+        let help = format!("{what} {of_whom} in the window, by packets or by bytes.");
+        write_series(
+            text,
+            snapshot,
+            &format!("crane_{name}_{unit}"),
+            &help,
+            &labels,
+            value,
+            flows,
+        );
+    }
+}
+
+fn write_series<K>(
+    text: &mut String,
+    snapshot: &Snapshot,
+    name: &str,
+    help: &str,
+    labels: impl Fn(&Flow<K>) -> String,
+    value: fn(&Flow<K>) -> u64,
+    flows: fn(&Exported) -> Vec<&Flow<K>>,
+) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
     for view in &snapshot.interfaces {
         let interface = escape(&view.name);
-        for flow in view.heavy() {
-            let (src, dst) = (flow.key.src(), flow.key.dst());
-            let value = value(flow);
-            let _ = writeln!(
-                text,
-                "{name}{{interface=\"{interface}\",src=\"{src}\",dst=\"{dst}\"}} {value}"
-            );
+        for flow in flows(&view.exported) {
+            let (labels, value) = (labels(flow), value(flow));
+            let _ = writeln!(text, "{name}{{interface=\"{interface}\",{labels}}} {value}");
         }
     }
     text.push('\n');
@@ -197,6 +267,19 @@ fn describe() {
         SATURATED,
         Unit::Count,
         "1 when a cell is full and counts may be too low."
+    );
+    describe_gauge!(
+        WINDOW_SECONDS,
+        Unit::Seconds,
+        "Length of the window that is exported, so far if it is not complete."
+    );
+    describe_gauge!(WINDOW_START, Unit::Seconds, "When that window began.");
+    describe_gauge!(WINDOW_PACKETS, Unit::Count, "Packets in that window.");
+    describe_gauge!(WINDOW_BYTES, Unit::Bytes, "Bytes in that window.");
+    describe_gauge!(
+        WINDOW_COMPLETE,
+        Unit::Count,
+        "1 if that window is over, 0 if it is the first one."
     );
     describe_histogram!(BATCH_EDGES, Unit::Count, "Packets of a batch.");
     describe_histogram!(BATCH_SECONDS, Unit::Seconds, "Time to store a batch.");

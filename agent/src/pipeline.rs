@@ -1,114 +1,228 @@
 //! What live capture and replay share: rings, sketches, worker, snapshot.
 
-use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use crane_model::{Crane, Settings, Weights};
 
+use crate::budget::Budget;
 use crate::config::Config;
-use crate::edge::Pair;
+use crate::edge::Edge;
+use crate::lane::{Keep, Lane, Parts};
 use crate::metrics::{BatchMetrics, Exporter};
+use crate::report::Summary;
 use crate::ring::{Tap, ring};
+use crate::sketches::Blueprint;
 use crate::snapshot::Snapshot;
+use crate::span::Span;
 use crate::tally::Tally;
 use crate::weights;
-use crate::worker::{Cut, Lane, Worker};
+use crate::worker::{Cut, Request, Worker, now};
 
-/// A pipeline that is being put together.
-pub struct Pipeline {
-    config: Config,
-    weights: Arc<Weights>,
-    seed: u64,
-    lanes: Vec<Lane>,
+/// Share of the capture buffers that rings may take.
+const RING_SHARE: u64 = 4;
+/// The smallest ring.
+const LEAST_SLOTS: usize = 1024;
+
+/// What a pipeline is for.
+pub enum Purpose {
+    /// So many interfaces that share all memory, and turn windows of this
+    /// length by the clock.
+    Live(usize, Span),
+    /// Files, each by itself, so that the same packets give the same answers.
+    Replay {
+        /// How long windows are; none for a single one.
+        window: Option<Span>,
+        /// Count exactly, too.
+        exactly: bool,
+        /// Answer questions about files that have ended.
+        serve: bool,
+    },
 }
 
 /// A pipeline at work.
-pub struct Running {
+pub struct Pipeline {
     /// What it knows.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
-    worker: JoinHandle<anyhow::Result<()>>,
+    /// Where questions go.
+    pub requests: Sender<Request>,
+    ended: Receiver<Summary>,
+    config: Config,
+    purpose: Purpose,
+    blueprint: Arc<Blueprint>,
+    shared: Arc<Mutex<Budget>>,
+    windows: u64,
+    top: usize,
+    seed: u64,
+    lanes: u64,
+    origin: u64,
+    exports: bool,
+    worker: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Pipeline {
-    /// A pipeline without interfaces.
-    pub fn new(config: &Config, seed: u64) -> anyhow::Result<Self> {
-        Ok(Self {
-            config: config.clone(),
-            weights: Arc::new(weights::load(config.sketch.weights.as_deref())?),
-            seed,
-            lanes: Vec::new(),
-        })
-    }
-
-    /// Adds an interface or file; its packets go into the returned end.
-    pub fn add(&mut self, name: &str) -> anyhow::Result<Tap> {
-        let sketch = &self.config.sketch;
-        let settings = Settings {
-            max_layers: sketch.max_layers,
-            ..Settings::of(&self.weights)
+    /// Starts a worker without lanes; lists have `top` entries.
+    pub fn start(config: &Config, purpose: Purpose, top: usize, seed: u64) -> anyhow::Result<Self> {
+        let weights = weights::load(config.sketch.weights.as_deref())?;
+        let blueprint = Arc::new(Blueprint::new(&config.sketch, weights, seed));
+        let (sharing, windows, cut, keep_ended) = match purpose {
+            Purpose::Live(interfaces, _) => {
+                (interfaces, 2, Cut::Linger(config.sketch.linger()), true)
+            }
+            Purpose::Replay { window, serve, .. } => {
+                let windows = if window.is_some() { 3 } else { 1 };
+                (1, windows, Cut::Count, serve)
+            }
         };
-        let layers = sketch.device.open(Arc::clone(&self.weights), settings)?;
-        let tally = Arc::new(Tally::default());
-        // A ring that cannot hold a batch would never be drained by count.
-        let slots = self.config.capture.ring_slots.max(2 * sketch.batch);
-        let (tap, consumer) = ring(slots, Arc::clone(&tally));
-        self.lanes.push(Lane {
-            name: name.into(),
-            tally,
-            ring: consumer,
-            crane: Crane::new(layers, sketch.crown_entries, self.seed, Pair::model_edge),
-            metrics: None,
-        });
-        Ok(tap)
-    }
-
-    /// Prepares metrics for all interfaces that were added.
-    pub fn export(&mut self) -> anyhow::Result<Exporter> {
-        let exporter = Exporter::install(&self.device())?;
-        for lane in &mut self.lanes {
-            lane.metrics = Some(BatchMetrics::of(&lane.name));
-        }
-        Ok(exporter)
-    }
-
-    /// Where the sketches run, for people.
-    pub fn device(&self) -> String {
-        let first = self.lanes.first();
-        first.map_or_else(String::new, |lane| lane.crane.layers().device_name())
-    }
-
-    /// Starts the worker.
-    pub fn start(self, cut: Cut, top: usize) -> anyhow::Result<Running> {
-        let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::of(&self.lanes, top)));
+        let budget = Budget::new(&config.sketch, sharing, windows)?;
+        let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot {
+            interfaces: Vec::new(),
+            published: Instant::now(),
+        }));
+        let (requests, receiver) = mpsc::channel();
+        let (ending, ended) = mpsc::channel();
         let worker = Worker {
-            lanes: self.lanes,
-            batch: self.config.sketch.batch,
+            requests: receiver,
+            ended: ending,
+            batch: config.sketch.batch,
             cut,
             top,
+            watch: config
+                .export
+                .watch
+                .iter()
+                .map(|watched| watched.pair())
+                .collect(),
+            keep_ended,
             snapshot: Arc::clone(&snapshot),
         };
         let worker = thread::Builder::new()
             .name("sketch".into())
             .spawn(move || worker.run())?;
-        Ok(Running { snapshot, worker })
+        Ok(Self {
+            snapshot,
+            requests,
+            ended,
+            config: config.clone(),
+            purpose,
+            blueprint,
+            shared: Arc::new(Mutex::new(budget)),
+            windows,
+            top,
+            seed,
+            lanes: 0,
+            origin: now(),
+            exports: false,
+            worker: Some(worker),
+        })
     }
-}
 
-impl Running {
-    /// Whether the worker has ended.
-    pub fn has_ended(&self) -> bool {
-        self.worker.is_finished()
+    /// Installs the exporter of metrics; lanes added afterwards have histograms.
+    pub fn export(&mut self) -> anyhow::Result<Exporter> {
+        self.exports = true;
+        Exporter::install(&self.device()?)
     }
 
-    /// Waits until all rings are drained and returns the last snapshot. All
-    /// captures must have ended.
-    pub fn finish(self) -> anyhow::Result<Arc<Snapshot>> {
-        match self.worker.join() {
-            Ok(result) => result.context("the sketch worker failed")?,
-            Err(_) => anyhow::bail!("the sketch worker panicked"),
+    /// Where the sketches run, for people.
+    pub fn device(&self) -> anyhow::Result<String> {
+        Ok(self.blueprint.device_name()?)
+    }
+
+    /// Adds an interface or file; its packets go into the returned end.
+    pub fn add(&mut self, name: &str) -> anyhow::Result<Tap> {
+        let capture = &self.config.capture;
+        let top = self.top;
+        let (sharing, budget, keep, length, origin) = match self.purpose {
+            Purpose::Live(interfaces, length) => {
+                let budget = Arc::clone(&self.shared);
+                (
+                    interfaces,
+                    budget,
+                    Keep::LastWindow,
+                    Some(length),
+                    Some(self.origin),
+                )
+            }
+            Purpose::Replay {
+                window, exactly, ..
+            } => {
+                let budget = Arc::new(Mutex::new(self.budget_of_a_file()?));
+                (1, budget, Keep::History { top, exactly }, window, None)
+            }
+        };
+        let tally = Arc::new(Tally::default());
+        let share = capture.buffer_total.0 / sharing.max(1) as u64 / RING_SHARE;
+        let slots = (share as usize / size_of::<Edge>()).clamp(LEAST_SLOTS, capture.ring_slots);
+        let (tap, consumer) = ring(slots, Arc::clone(&tally), capture, self.seed);
+        let lane = Lane::new(Parts {
+            name: name.into(),
+            tally,
+            ring: consumer,
+            keep,
+            length,
+            origin,
+            scale: u64::from(capture.sample),
+            blueprint: Arc::clone(&self.blueprint),
+            budget: (budget, sharing),
+            metrics: self.exports.then(|| BatchMetrics::of(name)),
+        })?;
+        self.lanes += 1;
+        let sent = self.requests.send(Request::Lane(Box::new(lane)));
+        sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
+        Ok(tap)
+    }
+
+    /// Files share no memory, so that they cannot change each other's answers.
+    fn budget_of_a_file(&self) -> anyhow::Result<Budget> {
+        let sketch = &self.config.sketch;
+        let limit = sketch.memory_total.0 / sketch.memory.0;
+        anyhow::ensure!(
+            self.lanes < limit,
+            "more than {limit} captures at once need more memory than sketch.memory_total = {}: \
+             raise it, or lower sketch.memory = {}",
+            sketch.memory_total,
+            sketch.memory
+        );
+        Ok(Budget::new(sketch, 1, self.windows)?)
+    }
+
+    /// Waits for a lane to end; all its packets must have been delivered and
+    /// its tap dropped.
+    pub fn wait_for_end(&mut self) -> anyhow::Result<Summary> {
+        let Ok(summary) = self.ended.recv() else {
+            // The worker has failed: joining it says why.
+            return Err(self
+                .join()
+                .err()
+                .unwrap_or_else(|| anyhow::anyhow!("the sketch worker ended early")));
+        };
+        if !matches!(self.purpose, Purpose::Replay { serve: true, .. }) {
+            self.lanes -= 1;
         }
-        Ok(self.snapshot.load_full())
+        Ok(summary)
+    }
+
+    /// Whether the worker has ended, which it should not by itself.
+    pub fn has_ended(&self) -> bool {
+        self.worker.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until all rings are drained and the last windows are published.
+    /// All taps must be gone.
+    pub fn finish(mut self) -> anyhow::Result<Vec<Summary>> {
+        let _ = self.requests.send(Request::Finish);
+        self.join()?;
+        Ok(self.ended.try_iter().collect())
+    }
+
+    fn join(&mut self) -> anyhow::Result<()> {
+        match self.worker.take().map(JoinHandle::join) {
+            Some(Err(_)) => anyhow::bail!("the sketch worker panicked"),
+            Some(Ok(result)) => result.context("the sketch worker failed"),
+            None => Ok(()),
+        }
     }
 }

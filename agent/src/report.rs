@@ -9,8 +9,80 @@ use crane_model::Flow;
 use serde::Serialize;
 
 use crate::edge::Pair;
-use crate::snapshot::{InterfaceView, Snapshot};
-use crate::tally::Ignored;
+use crate::eval::score::Score;
+use crate::hitters::Hitters;
+use crate::lane::{Exact, Lane};
+use crate::snapshot::WindowView;
+use crate::tally::{Ignored, Tally};
+
+/// What is known of a lane when it has ended.
+pub struct Summary {
+    /// Name of the interface or file.
+    pub name: String,
+    /// Its books.
+    pub tally: std::sync::Arc<Tally>,
+    layers: usize,
+    expansions: usize,
+    memory_bytes: usize,
+    saturated: bool,
+    top: Hitters<Pair>,
+    windows: Vec<WindowView>,
+    verify: Option<Verify>,
+}
+
+/// The sketch beside the exact answer.
+#[derive(Debug, Clone, Serialize)]
+struct Verify {
+    distinct: usize,
+    are: Option<f64>,
+    aae: Option<f64>,
+    top100_recall: Option<f64>,
+    top100_are: Option<f64>,
+}
+
+impl Summary {
+    /// The summary of `lane` with its `top` heaviest pairs.
+    pub fn of(lane: &mut Lane, top: usize) -> crane_model::Result<Self> {
+        let sketches = &lane.whole.as_ref().unwrap_or(&lane.current).sketches;
+        let verify = lane
+            .exact
+            .as_ref()
+            .map(|exact| Verify::new(exact, &sketches.pairs));
+        Ok(Self {
+            name: lane.name.clone(),
+            tally: std::sync::Arc::clone(&lane.tally),
+            layers: sketches.pairs.layers().loads().len(),
+            expansions: lane.expansions,
+            memory_bytes: lane.memory_bytes(),
+            saturated: sketches.is_saturated(),
+            top: Hitters::of(&sketches.pairs, top),
+            verify: verify.transpose()?,
+            windows: std::mem::take(&mut lane.history),
+        })
+    }
+}
+
+impl Verify {
+    fn new(exact: &Exact, pairs: &crane_model::Crane<Pair>) -> crane_model::Result<Self> {
+        // In the order of addresses: sums come out the same every time.
+        let mut exact: Vec<(Pair, u64)> =
+            exact.iter().map(|(pair, count)| (*pair, *count)).collect();
+        exact.sort_unstable();
+        let estimates = exact
+            .iter()
+            .map(|(pair, _)| Ok(pairs.flow(*pair)?.packets as f64));
+        let estimates: Vec<f64> = estimates.collect::<crane_model::Result<_>>()?;
+        let truth: Vec<u64> = exact.iter().map(|(_, count)| *count).collect();
+        let score = Score::of(&estimates, &truth);
+        Ok(Self {
+            distinct: exact.len(),
+            are: score.are,
+            aae: score.aae,
+            top100_recall: score.top100_recall,
+            top100_are: score.top100_are,
+        })
+    }
+}
 
 /// The report on all files.
 #[derive(Debug, Serialize)]
@@ -20,8 +92,9 @@ pub struct Report {
     packets_per_second: f64,
 }
 
+/// The report on one file, or one interface of a file.
 #[derive(Debug, Serialize)]
-struct CaptureReport {
+pub struct CaptureReport {
     path: String,
     interface: Option<String>,
     packets: u64,
@@ -32,11 +105,25 @@ struct CaptureReport {
     layers: usize,
     expansions: usize,
     memory_bytes: usize,
+    #[serde(skip)]
+    saturated: bool,
     top: Vec<Heavy>,
     #[serde(skip)]
     top_by_bytes: Vec<Heavy>,
+    windows: Vec<WindowReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<Verify>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct WindowReport {
+    start: f64,
+    end: f64,
+    packets: u64,
+    bytes: u64,
+    top: Vec<Heavy>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,12 +137,8 @@ struct Heavy {
 }
 
 impl Report {
-    /// The report on `snapshot`, with what went wrong for each file.
-    pub fn new(snapshot: &Snapshot, errors: &[Option<String>], elapsed: Duration) -> Self {
-        let views = snapshot.interfaces.iter().zip(errors);
-        let captures: Vec<_> = views
-            .map(|(view, error)| CaptureReport::new(view, error))
-            .collect();
+    /// The report on `captures`, which took so long.
+    pub fn new(captures: Vec<CaptureReport>, elapsed: Duration) -> Self {
         let packets: u64 = captures.iter().map(|capture| capture.packets).sum();
         let seconds = elapsed.as_secs_f64();
         Self {
@@ -73,12 +156,9 @@ impl Report {
 
     /// Tables for people.
     pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
-        let readable = self
-            .captures
-            .iter()
-            .filter(|c| c.error.is_none() || c.packets > 0);
+        let readable = |capture: &&CaptureReport| capture.error.is_none() || capture.packets > 0;
         let mut none = true;
-        for capture in readable {
+        for capture in self.captures.iter().filter(readable) {
             capture.write_table(out)?;
             none = false;
         }
@@ -91,34 +171,67 @@ impl Report {
 }
 
 impl CaptureReport {
-    fn new(view: &InterfaceView, error: &Option<String>) -> Self {
-        let tally = &view.tally;
+    /// A file that could not be read at all.
+    pub fn unreadable(path: String, error: String) -> Self {
+        Self {
+            path,
+            interface: None,
+            packets: 0,
+            bytes: 0,
+            edges: 0,
+            ignored: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            layers: 0,
+            expansions: 0,
+            memory_bytes: 0,
+            saturated: false,
+            top: Vec::new(),
+            top_by_bytes: Vec::new(),
+            windows: Vec::new(),
+            verify: None,
+            error: Some(error),
+        }
+    }
+
+    /// The report on a lane.
+    pub fn new(
+        path: String,
+        interface: Option<String>,
+        summary: &Summary,
+        error: Option<String>,
+    ) -> Self {
+        let tally = &summary.tally;
+        let heavy = |flows: &[Flow<Pair>]| flows.iter().map(Heavy::new).collect();
         let ignored = Ignored::ALL
             .iter()
             .map(|reason| (reason.name(), tally.ignored(*reason)));
+        let counted = |(_, count): &(&str, u64)| *count > 0;
         Self {
-            path: view.name.clone(),
-            interface: None,
+            path,
+            interface,
             packets: tally.packets.load(Relaxed),
             bytes: tally.bytes.load(Relaxed),
             edges: tally.edges.load(Relaxed),
-            ignored: ignored.filter(|(_, count)| *count > 0).collect(),
-            dropped: tally
-                .dropped()
-                .into_iter()
-                .filter(|(_, count)| *count > 0)
-                .collect(),
-            layers: view.loads.len(),
-            expansions: view.expansions,
-            memory_bytes: view.memory_bytes,
-            top: view.by_packets.iter().map(Heavy::new).collect(),
-            top_by_bytes: view.by_bytes.iter().map(Heavy::new).collect(),
-            error: error.clone(),
+            ignored: ignored.filter(counted).collect(),
+            dropped: tally.dropped().into_iter().filter(counted).collect(),
+            layers: summary.layers,
+            expansions: summary.expansions,
+            memory_bytes: summary.memory_bytes,
+            saturated: summary.saturated,
+            top: heavy(&summary.top.by_packets),
+            top_by_bytes: heavy(&summary.top.by_bytes),
+            windows: summary.windows.iter().map(WindowReport::new).collect(),
+            verify: summary.verify.clone(),
+            error,
         }
     }
 
     fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{}", self.path)?;
+        let interface = self
+            .interface
+            .iter()
+            .map(|name| format!(", interface {name}"));
+        writeln!(out, "{}{}", self.path, interface.collect::<String>())?;
         writeln!(
             out,
             "  {} packets, {} bytes, {} edges",
@@ -130,13 +243,27 @@ impl CaptureReport {
             }
         }
         let kib = self.memory_bytes.div_ceil(1024);
-        writeln!(out, "  sketch of {kib} KiB, layers: {}", self.layers)?;
+        let (layers, expansions) = (self.layers, self.expansions);
+        writeln!(
+            out,
+            "  sketch of {kib} KiB, layers: {layers}, added on the way: {expansions}"
+        )?;
+        if self.saturated {
+            writeln!(
+                out,
+                "  the sketch is full: counts of light pairs may be too low"
+            )?;
+        }
+        if let Some(verify) = &self.verify {
+            verify.write(out)?;
+        }
         self.write_top(out, "packets", &self.top, self.packets, |heavy| {
             heavy.packets
         })?;
         self.write_top(out, "bytes", &self.top_by_bytes, self.bytes, |heavy| {
             heavy.bytes
-        })
+        })?;
+        self.write_windows(out)
     }
 
     fn write_top(
@@ -156,11 +283,61 @@ impl CaptureReport {
             "source", "destination", "share"
         )?;
         for heavy in top {
-            let share = 100.0 * value(heavy) as f64 / total.max(1) as f64;
+            let share = share(value(heavy), total);
             let (src, dst, value) = (&heavy.src, &heavy.dst, value(heavy));
             writeln!(out, "  {src:<40} {dst:<40} {value:>14} {share:>6.2}%")?;
         }
         writeln!(out)
+    }
+
+    fn write_windows(&self, out: &mut impl Write) -> io::Result<()> {
+        let Some(first) = self.windows.first() else {
+            return Ok(());
+        };
+        writeln!(
+            out,
+            "  {:>10} {:>12} {:>15}  heaviest pair",
+            "window", "packets", "bytes"
+        )?;
+        for window in &self.windows {
+            let since = format!("+{}s", window.start - first.start);
+            let (packets, bytes) = (window.packets, window.bytes);
+            let heaviest = window.top.first().map_or_else(String::new, |heavy| {
+                let share = share(heavy.packets, packets);
+                format!("{} → {} ({share:.0}% of the packets)", heavy.src, heavy.dst)
+            });
+            writeln!(out, "  {since:>10} {packets:>12} {bytes:>15}  {heaviest}")?;
+        }
+        writeln!(out)
+    }
+}
+
+impl Verify {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let show =
+            |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.4}"));
+        writeln!(
+            out,
+            "  beside exact counts of {} pairs: ARE {}, AAE {}; the 100 heaviest: recall {}, ARE {}",
+            self.distinct,
+            show(self.are),
+            show(self.aae),
+            show(self.top100_recall),
+            show(self.top100_are)
+        )
+    }
+}
+
+impl WindowReport {
+    fn new(view: &WindowView) -> Self {
+        let seconds = |time: Option<u64>| time.unwrap_or(0) as f64 / 1e9;
+        Self {
+            start: seconds(view.start),
+            end: seconds(view.end),
+            packets: view.packets,
+            bytes: view.bytes,
+            top: view.pairs.by_packets.iter().map(Heavy::new).collect(),
+        }
     }
 }
 
@@ -175,4 +352,8 @@ impl Heavy {
             high: flow.high,
         }
     }
+}
+
+fn share(part: u64, total: u64) -> f64 {
+    100.0 * part as f64 / total.max(1) as f64
 }

@@ -6,37 +6,55 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::capture::Packet;
-use crate::decode;
 use crate::edge::Edge;
-use crate::tally::Tally;
+use crate::tally::{Ignored, Tally};
+use crate::{config, decode};
 
 /// The end a capture writes to.
 pub struct Tap {
     tally: Arc<Tally>,
     ring: Producer<Edge>,
+    one_in: u32,
+    rng: Xoshiro256PlusPlus,
 }
 
 /// A ring for `slots` packets and its two ends.
-pub fn ring(slots: usize, tally: Arc<Tally>) -> (Tap, Consumer<Edge>) {
+pub fn ring(
+    slots: usize,
+    tally: Arc<Tally>,
+    config: &config::Capture,
+    seed: u64,
+) -> (Tap, Consumer<Edge>) {
     let (producer, consumer) = RingBuffer::new(slots);
+    tally.ring_slots.store(slots as u64, Relaxed);
     let tap = Tap {
         tally,
         ring: producer,
+        one_in: config.sample,
+        rng: Xoshiro256PlusPlus::seed_from_u64(seed),
     };
     (tap, consumer)
 }
 
 impl Tap {
     /// Counts and decodes a packet.
-    fn take_in(&self, packet: &Packet<'_>) -> Option<Edge> {
+    fn take_in(&mut self, packet: &Packet<'_>) -> Option<Edge> {
         self.tally.receive(packet.wire_len.into());
+        // By lot, not every Nth: traffic has rhythms.
+        if self.one_in > 1 && self.rng.random_range(0..self.one_in) != 0 {
+            self.tally.ignore(Ignored::Sampled);
+            return None;
+        }
         match decode::pair(packet.link, packet.data) {
             Ok(pair) => Some(Edge {
                 pair,
                 bytes: packet.wire_len,
+                time: packet.time,
             }),
             Err(reason) => {
                 self.tally.ignore(reason);
@@ -89,7 +107,7 @@ mod tests {
     #[test]
     fn a_full_ring_drops_the_newest_and_counts_it() {
         let tally = Arc::new(Tally::default());
-        let (mut tap, mut consumer) = ring(4, Arc::clone(&tally));
+        let (mut tap, mut consumer) = ring(4, Arc::clone(&tally), &config::Capture::default(), 1);
         let mut frame = Vec::new();
         etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
             .udp(1, 2)

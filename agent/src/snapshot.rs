@@ -1,29 +1,22 @@
 //! What readers see: an immutable picture of all interfaces, swapped whole.
 
-use std::cmp::Reverse;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crane_model::Flow;
 
 use crate::edge::Pair;
+use crate::hitters::Hitters;
+use crate::lane::{Lane, Window};
 use crate::tally::Tally;
-use crate::worker::Lane;
 
 /// All interfaces at one moment.
 pub struct Snapshot {
     /// In the order they were opened.
-    pub interfaces: Vec<InterfaceView>,
-}
-
-impl Snapshot {
-    /// The picture of all lanes, with their `top` heaviest pairs.
-    pub fn of(lanes: &[Lane], top: usize) -> Self {
-        let interfaces = lanes
-            .iter()
-            .map(|lane| InterfaceView::of(lane, top))
-            .collect();
-        Self { interfaces }
-    }
+    pub interfaces: Vec<Arc<InterfaceView>>,
+    /// When it was published.
+    pub published: Instant,
 }
 
 /// One interface at one moment.
@@ -32,51 +25,117 @@ pub struct InterfaceView {
     pub name: String,
     /// Its books; these are always current.
     pub tally: Arc<Tally>,
-    /// Slots of its ring, and how many are taken.
-    pub ring: (usize, usize),
     /// Mean load of each layer, bottom first.
     pub loads: Vec<f32>,
     /// Layers added since the start.
     pub expansions: usize,
-    /// Bytes of its sketch.
+    /// Bytes of its sketches.
     pub memory_bytes: usize,
     /// Whether counts may be too low because a cell is full.
     pub saturated: bool,
-    /// The heaviest pairs by packets, heaviest first.
-    pub by_packets: Vec<Flow<Pair>>,
-    /// The heaviest pairs by bytes, heaviest first.
-    pub by_bytes: Vec<Flow<Pair>>,
+    /// The window that is being filled.
+    pub current: WindowView,
+    /// The last one that is complete.
+    pub last: Option<WindowView>,
+    /// What is exported.
+    pub exported: Exported,
+}
+
+/// A window at one moment.
+pub struct WindowView {
+    /// When it began, in nanoseconds since 1970; none if nothing came yet.
+    pub start: Option<u64>,
+    /// When it ends or ended; none if it never does.
+    pub end: Option<u64>,
+    /// Whether it is over.
+    pub complete: bool,
+    /// How long it was, or is so far, in seconds.
+    pub seconds: f64,
+    /// Packets, scaled if sampled.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The heaviest pairs.
+    pub pairs: Hitters<Pair>,
+    /// The heaviest senders.
+    pub sources: Hitters<Ipv6Addr>,
+    /// The heaviest receivers.
+    pub destinations: Hitters<Ipv6Addr>,
+}
+
+/// Lists that change no more often than they have to.
+#[derive(Default, Clone)]
+pub struct Exported {
+    /// The heaviest pairs.
+    pub pairs: Hitters<Pair>,
+    /// The heaviest senders.
+    pub sources: Hitters<Ipv6Addr>,
+    /// The heaviest receivers.
+    pub destinations: Hitters<Ipv6Addr>,
+    /// Estimates for the watch list.
+    pub watched: Vec<Flow<Pair>>,
 }
 
 impl InterfaceView {
-    fn of(lane: &Lane, top: usize) -> Self {
-        let layers = lane.crane.layers();
-        let slots = lane.ring.buffer().capacity();
-        Self {
+    /// The picture of a lane with its `top` heaviest, and what is known of
+    /// the pairs in `watch`.
+    pub fn of(lane: &mut Lane, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
+        let (window, _) = lane.answering();
+        let flows = watch.iter().map(|pair| window.sketches.pairs.flow(*pair));
+        lane.exported = Exported {
+            watched: flows.collect::<Result<_, _>>()?,
+            pairs: lane.exported.pairs.follow(&window.sketches.pairs, top),
+            sources: lane.exported.sources.follow(&window.sketches.sources, top),
+            destinations: lane
+                .exported
+                .destinations
+                .follow(&window.sketches.destinations, top),
+        };
+        let sketches = &lane.current.sketches;
+        Ok(Self {
             name: lane.name.clone(),
             tally: Arc::clone(&lane.tally),
-            ring: (slots, lane.ring.slots()),
-            loads: layers.loads().iter().map(|load| load.mean).collect(),
-            expansions: layers.expansions(),
-            memory_bytes: lane.crane.memory_bytes(),
-            saturated: layers.is_saturated(),
-            by_packets: heaviest(lane, top, |flow| flow.packets),
-            by_bytes: heaviest(lane, top, |flow| flow.bytes),
-        }
+            loads: sketches
+                .pairs
+                .layers()
+                .loads()
+                .iter()
+                .map(|load| load.mean)
+                .collect(),
+            expansions: lane.expansions,
+            memory_bytes: lane.memory_bytes(),
+            saturated: sketches.is_saturated(),
+            current: WindowView::of(&lane.current, top, false),
+            last: lane
+                .last
+                .as_ref()
+                .map(|last| WindowView::of(last, top, true)),
+            exported: lane.exported.clone(),
+        })
     }
 
-    /// The union of both lists, each pair once.
-    pub fn heavy(&self) -> impl Iterator<Item = &Flow<Pair>> {
-        let rest = self.by_bytes.iter();
-        let new = rest.filter(|flow| !self.by_packets.iter().any(|seen| seen.key == flow.key));
-        self.by_packets.iter().chain(new)
+    /// The window that answers are about unless asked otherwise.
+    pub fn answering(&self) -> &WindowView {
+        self.last.as_ref().unwrap_or(&self.current)
     }
 }
 
-fn heaviest(lane: &Lane, top: usize, size: fn(&Flow<Pair>) -> u64) -> Vec<Flow<Pair>> {
-    let mut flows: Vec<Flow<Pair>> = lane.crane.heavy().collect();
-    // Equal sizes are ordered by address, so that lists do not flap.
-    flows.sort_unstable_by_key(|flow| (Reverse(size(flow)), flow.key));
-    flows.truncate(top);
-    flows
+impl WindowView {
+    /// The picture of a window with its `top` heaviest.
+    pub fn of(window: &Window, top: usize, complete: bool) -> Self {
+        Self {
+            start: (window.start < u64::MAX).then_some(window.start),
+            end: window.end,
+            complete,
+            seconds: {
+                let until = window.end.filter(|_| complete).unwrap_or(window.latest);
+                until.saturating_sub(window.start) as f64 / 1e9
+            },
+            packets: window.packets,
+            bytes: window.bytes,
+            pairs: Hitters::of(&window.sketches.pairs, top),
+            sources: Hitters::of(&window.sketches.sources, top),
+            destinations: Hitters::of(&window.sketches.destinations, top),
+        }
+    }
 }

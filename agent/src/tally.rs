@@ -16,15 +16,18 @@ pub enum Ignored {
     Malformed,
     /// A link type this agent cannot decode.
     UnsupportedLink,
+    /// Left out because only one packet in N is looked at.
+    Sampled,
 }
 
 impl Ignored {
     /// All reasons.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::NotIp,
         Self::Truncated,
         Self::Malformed,
         Self::UnsupportedLink,
+        Self::Sampled,
     ];
 
     /// The reason as a label.
@@ -34,6 +37,7 @@ impl Ignored {
             Self::Truncated => "truncated",
             Self::Malformed => "malformed",
             Self::UnsupportedLink => "unsupported_link",
+            Self::Sampled => "sampled",
         }
     }
 }
@@ -55,6 +59,10 @@ pub struct Tally {
     pub interface_drops: AtomicU64,
     /// Whether the capture is open.
     pub up: AtomicBool,
+    /// Slots of its ring.
+    pub ring_slots: AtomicU64,
+    /// How many of them were taken when the worker last looked.
+    pub ring_used: AtomicU64,
     ignored: [AtomicU64; Ignored::ALL.len()],
 }
 
@@ -75,6 +83,14 @@ impl Tally {
         self.ignored[reason as usize].load(Relaxed)
     }
 
+    /// How many were ignored for whatever reason.
+    pub fn ignored_total(&self) -> u64 {
+        Ignored::ALL
+            .iter()
+            .map(|reason| self.ignored(*reason))
+            .sum()
+    }
+
     /// Every reason a packet was lost for, with how many.
     pub fn dropped(&self) -> [(&'static str, u64); 3] {
         [
@@ -86,12 +102,8 @@ impl Tally {
 
     /// Packets not yet accounted for: those in the ring. 0 once all is drained.
     pub fn outstanding(&self) -> i128 {
-        let ignored: u64 = Ignored::ALL
-            .iter()
-            .map(|reason| self.ignored(*reason))
-            .sum();
         let done = [
-            ignored,
+            self.ignored_total(),
             self.edges.load(Relaxed),
             self.ring_full.load(Relaxed),
         ];

@@ -1,45 +1,43 @@
 //! The sketch worker: the only writer of sketch state.
 //!
-//! Drains the rings of all interfaces in batches, folds equal pairs of a
-//! batch into one arrival, stores them, and publishes what it knows.
+//! Drains the rings of all lanes in batches, stores them, publishes what it
+//! knows, and answers questions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use crane_model::{Arrival, Crane};
-use rtrb::Consumer;
-use rustc_hash::FxHashMap;
 
-use crate::edge::{Edge, Pair};
-use crate::metrics::BatchMetrics;
-use crate::snapshot::Snapshot;
-use crate::tally::Tally;
-
-/// One interface as the worker sees it.
-pub struct Lane {
-    /// Name of the interface or file.
-    pub name: String,
-    /// Its books.
-    pub tally: Arc<Tally>,
-    /// Where its packets come from.
-    pub ring: Consumer<Edge>,
-    /// What is known of them.
-    pub crane: Crane<Pair>,
-    /// Histograms of its batches, if anyone looks at them.
-    pub metrics: Option<BatchMetrics>,
-}
+use crate::edge::Pair;
+use crate::lane::Lane;
+use crate::question::Question;
+use crate::report::Summary;
+use crate::sketches::Batch;
+use crate::snapshot::{InterfaceView, Snapshot};
 
 /// When a batch is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// When it is full or its first packet has waited this long.
+    /// When it is full or its first packet has waited this long; the clock
+    /// turns windows in which nothing comes.
     Linger(Duration),
-    /// When it is full: the same packets always make the same batches.
+    /// When it is full: the same packets always make the same batches, and
+    /// packets alone turn windows.
     Count,
+}
+
+/// What others want of the worker.
+pub enum Request {
+    /// Work on this lane, too.
+    Lane(Box<Lane>),
+    /// Answer this.
+    Ask(Question),
+    /// End when all lanes have ended.
+    Finish,
 }
 
 /// How long readers may see old numbers.
@@ -49,54 +47,71 @@ const NAPS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1
 /// After this long without a packet the worker is idle.
 const BUSY_FOR: Duration = Duration::from_millis(50);
 
-/// The worker. [`Worker::run`] ends when all captures have ended and their
-/// rings are empty.
+/// The worker. [`Worker::run`] ends when it is asked to, all captures have
+/// ended and their rings are empty.
 pub struct Worker {
-    /// The interfaces.
-    pub lanes: Vec<Lane>,
+    /// Where lanes and questions come from.
+    pub requests: Receiver<Request>,
+    /// Where lanes that have ended are reported.
+    pub ended: Sender<Summary>,
     /// Packets of a full batch.
     pub batch: usize,
     /// When a batch is stored.
     pub cut: Cut,
     /// How many heavy hitters are published.
     pub top: usize,
-    /// Where they are published.
+    /// Pairs that are always published.
+    pub watch: Vec<Pair>,
+    /// Whether lanes that have ended still answer questions.
+    pub keep_ended: bool,
+    /// Where all is published.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
 }
 
+/// What the worker is working on.
+#[derive(Default)]
+struct Bench {
+    lanes: Vec<Lane>,
+    /// The lanes' pictures, and those of lanes that are gone.
+    views: Vec<Arc<InterfaceView>>,
+    /// Where each lane's picture is.
+    places: Vec<usize>,
+    /// Lanes that have ended but still answer.
+    quiet: Vec<bool>,
+    finish: bool,
+}
+
 impl Worker {
-    /// Works until the last capture has ended.
-    pub fn run(mut self) -> anyhow::Result<()> {
+    /// Works until it is asked to finish and the last capture has ended.
+    pub fn run(self) -> anyhow::Result<()> {
+        let mut bench = Bench::default();
         let mut batch = Batch::default();
         let mut published = Instant::now();
         let mut last_packet = Instant::now();
-        let mut waiting_since = vec![None; self.lanes.len()];
         loop {
+            self.take_requests(&mut bench)?;
             let mut stored = false;
-            let mut open = false;
-            for (lane, waiting) in self.lanes.iter_mut().zip(&mut waiting_since) {
-                // Asked before looking into the ring: nothing comes after it.
-                let ended = lane.ring.is_abandoned();
-                let ready = lane.ring.slots().min(self.batch);
-                open |= !ended || ready > 0;
-                if ready == 0 {
-                    continue;
+            let mut at = 0;
+            while at < bench.lanes.len() {
+                let lane = &mut bench.lanes[at];
+                let (work, ended) = self
+                    .work(lane, &mut batch)
+                    .with_context(|| lane.name.clone())?;
+                stored |= work;
+                if ended && !bench.quiet[at] {
+                    self.end(&mut bench, at)?;
+                    if !self.keep_ended {
+                        continue;
+                    }
                 }
-                let since = *waiting.get_or_insert_with(Instant::now);
-                let due = matches!(self.cut, Cut::Linger(linger) if since.elapsed() >= linger);
-                if ready == self.batch || ended || due {
-                    lane.store(&mut batch, ready)
-                        .with_context(|| lane.name.clone())?;
-                    *waiting = None;
-                    stored = true;
-                }
+                at += 1;
             }
-            if published.elapsed() >= PUBLISH_EVERY {
-                self.publish();
+            let done = bench.finish && bench.quiet.iter().all(|quiet| *quiet);
+            if done || published.elapsed() >= PUBLISH_EVERY {
+                self.publish(&mut bench)?;
                 published = Instant::now();
             }
-            if !open {
-                self.publish();
+            if done {
                 return Ok(());
             }
             if stored {
@@ -107,63 +122,96 @@ impl Worker {
         }
     }
 
-    fn publish(&self) {
-        self.snapshot
-            .store(Arc::new(Snapshot::of(&self.lanes, self.top)));
-    }
-}
-
-impl Lane {
-    fn store(&mut self, batch: &mut Batch, count: usize) -> anyhow::Result<()> {
-        let start = Instant::now();
-        let expansions = self.crane.layers().expansions();
-        let edges = self.ring.read_chunk(count)?;
-        let (first, second) = edges.as_slices();
-        let arrivals = batch.fold(first.iter().chain(second));
-        self.crane.store(arrivals)?;
-        edges.commit_all();
-        self.tally.edges.fetch_add(count as u64, Relaxed);
-        if self.crane.layers().expansions() > expansions {
-            let layers = self.crane.layers().loads().len();
-            tracing::info!(
-                interface = self.name,
-                layers,
-                "the sketch has grown by a layer"
-            );
-        }
-        if let Some(metrics) = &self.metrics {
-            metrics.record(count, start.elapsed());
-        }
-        Ok(())
-    }
-}
-
-/// Folds packets into arrivals; keeps its memory from batch to batch.
-#[derive(Default)]
-struct Batch {
-    place: FxHashMap<Pair, usize>,
-    arrivals: Vec<Arrival<Pair>>,
-}
-
-impl Batch {
-    fn fold<'a>(&mut self, edges: impl Iterator<Item = &'a Edge>) -> &[Arrival<Pair>] {
-        self.place.clear();
-        self.arrivals.clear();
-        for Edge { pair, bytes } in edges {
-            let at = *self.place.entry(*pair).or_insert(self.arrivals.len());
-            match self.arrivals.get_mut(at) {
-                Some(arrival) => {
-                    arrival.packets += 1;
-                    arrival.bytes += u64::from(*bytes);
+    fn take_requests(&self, bench: &mut Bench) -> anyhow::Result<()> {
+        loop {
+            match self.requests.try_recv() {
+                Ok(Request::Lane(mut lane)) => {
+                    bench.views.push(Arc::new(InterfaceView::of(
+                        &mut lane,
+                        self.top,
+                        &self.watch,
+                    )?));
+                    bench.places.push(bench.views.len() - 1);
+                    bench.quiet.push(false);
+                    bench.lanes.push(*lane);
+                    self.show(bench);
                 }
-                None => self.arrivals.push(Arrival {
-                    key: *pair,
-                    edge: pair.model_edge(),
-                    packets: 1,
-                    bytes: u64::from(*bytes),
-                }),
+                Ok(Request::Ask(question)) => question.answer(&bench.lanes),
+                Ok(Request::Finish) | Err(TryRecvError::Disconnected) => {
+                    bench.finish = true;
+                    return Ok(());
+                }
+                Err(TryRecvError::Empty) => return Ok(()),
             }
         }
-        &self.arrivals
     }
+
+    /// Stores a batch if one is due; whether it did, and whether the lane has
+    /// ended.
+    fn work(&self, lane: &mut Lane, batch: &mut Batch) -> anyhow::Result<(bool, bool)> {
+        // Asked before looking into the ring: nothing comes after it.
+        let ended = lane.ring.is_abandoned();
+        // A batch has to fit the ring, which would never be full of it otherwise.
+        let full = self.batch.min(lane.ring.buffer().capacity() / 2);
+        let ready = lane.ring.slots().min(full);
+        if ready == 0 {
+            if let (Cut::Linger(linger), false) = (self.cut, ended) {
+                // Packets of the old window may still be on their way.
+                lane.reach(now().saturating_sub(2 * linger.as_nanos() as u64))?;
+            }
+            return Ok((false, ended));
+        }
+        let since = *lane.waiting.get_or_insert_with(Instant::now);
+        let due = matches!(self.cut, Cut::Linger(linger) if since.elapsed() >= linger);
+        if ready == full || ended || due {
+            lane.store(batch, ready)?;
+            return Ok((true, false));
+        }
+        Ok((false, false))
+    }
+
+    /// Reports a lane that has ended.
+    fn end(&self, bench: &mut Bench, at: usize) -> anyhow::Result<()> {
+        let lane = &mut bench.lanes[at];
+        lane.close()?;
+        let view = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
+        let summary = Summary::of(lane, self.top)?;
+        bench.views[bench.places[at]] = view;
+        bench.quiet[at] = true;
+        if !self.keep_ended {
+            bench.lanes.remove(at);
+            bench.places.remove(at);
+            bench.quiet.remove(at);
+        }
+        self.show(bench);
+        // Nobody has to be interested.
+        let _ = self.ended.send(summary);
+        Ok(())
+    }
+
+    fn publish(&self, bench: &mut Bench) -> anyhow::Result<()> {
+        for (lane, place) in bench.lanes.iter_mut().zip(&bench.places) {
+            lane.tally
+                .ring_used
+                .store(lane.ring.slots() as u64, Relaxed);
+            if std::mem::take(&mut lane.dirty) {
+                bench.views[*place] = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
+            }
+        }
+        self.show(bench);
+        Ok(())
+    }
+
+    fn show(&self, bench: &Bench) {
+        self.snapshot.store(Arc::new(Snapshot {
+            interfaces: bench.views.clone(),
+            published: Instant::now(),
+        }));
+    }
+}
+
+/// Now, as packets are stamped.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
 }

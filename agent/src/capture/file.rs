@@ -62,10 +62,6 @@ impl CaptureFile {
 
     /// The interfaces described so far: in pcapng there may be more to come,
     /// but a packet never refers to one that is not there.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "replay does not tell them apart yet")
-    )]
     pub fn interfaces(&self) -> &[CaptureInterface] {
         match &self.format {
             Format::Pcap(pcap) => pcap.interfaces(),

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use pcap::{Active, Capture, Device};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::pattern::Pattern;
 use super::{Link, Packet};
 use crate::config;
 use crate::ring::Tap;
@@ -24,23 +25,59 @@ const HAND_OVER_MS: i32 = 50;
 /// Bounds of one interface's kernel buffer.
 const BUFFER: (u64, u64) = (1 << 20, 64 << 20);
 
-/// The interfaces to capture when none are named: all that are up, without
-/// loopback; loopback alone if there is nothing else.
-pub fn default_interfaces() -> anyhow::Result<Vec<String>> {
-    let up: Vec<Device> = list()?
-        .into_iter()
-        .filter(|device| device.flags.is_up())
-        .collect();
-    let names = |loopback: bool| -> Vec<String> {
-        let chosen = up
-            .iter()
-            .filter(|device| device.flags.is_loopback() == loopback);
-        chosen.map(|device| device.name.clone()).collect()
+/// The interfaces that are meant. When none are named: all that are up,
+/// without loopback; loopback alone if there is nothing else.
+pub fn choose(include: &[Pattern], exclude: &[Pattern]) -> anyhow::Result<Vec<String>> {
+    let devices = list()?;
+    let known = || {
+        let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+        names.join(", ")
     };
-    let (real, loopback) = (names(false), names(true));
-    let chosen = if real.is_empty() { loopback } else { real };
+    let mut chosen: Vec<String> = Vec::new();
+    for pattern in include {
+        let before = chosen.len();
+        for device in devices
+            .iter()
+            .filter(|device| pattern.matches(&device.name))
+        {
+            // A pattern means what can be captured; a name is taken at its word.
+            if (pattern.is_name() || device.flags.is_up()) && !chosen.contains(&device.name) {
+                chosen.push(device.name.clone());
+            }
+        }
+        let any = devices.iter().any(|device| pattern.matches(&device.name));
+        if !any && pattern.is_name() {
+            bail!(
+                "no such interface: {pattern} (this machine has {})",
+                known()
+            );
+        }
+        if chosen.len() == before && !any {
+            bail!(
+                "no interface matches {pattern} (this machine has {})",
+                known()
+            );
+        }
+    }
+    if include.is_empty() {
+        let up = |loopback: bool| {
+            let up = devices.iter().filter(|device| device.flags.is_up());
+            let of_kind = up.filter(move |device| device.flags.is_loopback() == loopback);
+            of_kind
+                .map(|device| device.name.clone())
+                .collect::<Vec<_>>()
+        };
+        chosen = up(false);
+        if chosen.is_empty() {
+            chosen = up(true);
+        }
+    }
+    chosen.retain(|name| !exclude.iter().any(|pattern| pattern.matches(name)));
     if chosen.is_empty() {
-        bail!("no interface is up; name one with --interface");
+        bail!(
+            "no interface is left to capture: this machine has {}",
+            known()
+        );
     }
     Ok(chosen)
 }

@@ -12,6 +12,7 @@ pub mod input;
 mod interfaces;
 pub mod live;
 mod order;
+pub mod pattern;
 mod pcap;
 mod pcapng;
 #[cfg(test)]
@@ -33,10 +34,6 @@ pub struct Packet<'a> {
     /// What its first header is.
     pub link: Link,
     /// Which interface of its file it is from; 0 where there is only one.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "replay does not tell them apart yet")
-    )]
     pub interface: u32,
 }
 

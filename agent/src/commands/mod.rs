@@ -1,11 +1,13 @@
 //! One module for each command that does more than a few lines.
 
+mod ask;
 mod eval;
 mod replay;
 mod run;
 mod train;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -23,6 +25,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Replay(args) => return replay::run(&args, &mut out),
         Command::Eval(args) => eval::run(&args, &mut out)?,
         Command::Train(args) => train::run(&args, &mut out)?,
+        Command::Query(args) => ask::query(&args, &mut out)?,
+        Command::Top(args) => ask::top(&args, &mut out)?,
         Command::Interfaces => {
             for device in live::list()? {
                 let state = if device.flags.is_up() { "up" } else { "down" };
@@ -51,6 +55,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             sample::write(&file, packets, seed)?;
             writeln!(out, "{}: {packets} packets", file.display())?;
         }
+        Command::Man => clap_mangen::Man::new(Cli::command()).render(&mut out)?,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "crane-agent", &mut out);
         }
@@ -58,9 +63,9 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The configuration: defaults, then the file, then the flags.
-fn configure(file: Option<&std::path::Path>, flags: &SketchArgs) -> anyhow::Result<Config> {
-    let mut config = file.map_or_else(|| Ok(Config::default()), Config::read)?;
+/// The configuration: defaults, then the file, the environment, the flags.
+fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<Config> {
+    let mut config = Config::load(file)?;
     config.sketch.device = flags.device.unwrap_or(config.sketch.device);
     Ok(config)
 }

@@ -1,7 +1,8 @@
 //! `crane-agent replay`: capture files through the same pipeline.
 
+use std::collections::HashSet;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,74 +11,92 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::configure;
-use crate::capture::damage::Damage;
+use crate::capture::Packet;
 use crate::capture::file::CaptureFile;
 use crate::capture::folder;
-use crate::cli::{Replay, ReportFormat, Speed};
-use crate::pipeline::Pipeline;
-use crate::report::Report;
+use crate::cli::{Replay, ReplayWindow, ReportFormat, Speed};
+use crate::http::{self, Source};
+use crate::pipeline::{Pipeline, Purpose};
+use crate::report::{CaptureReport, Report};
 use crate::ring::Tap;
-use crate::worker::Cut;
-use crate::{http, stop};
+use crate::stop;
+
+/// Packets between two looks at the progress bar.
+const BAR_EVERY: u64 = 1 << 16;
+/// Pause between the last packet of a file and its first when it is looped.
+const LOOP_GAP: u64 = 1_000_000;
 
 /// Replays the files one after the other and reports on each.
 pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
-    let mut config = configure(args.config.as_deref(), &args.sketch)?;
+    let mut config = configure(args.config.as_ref(), &args.sketch)?;
     config.export.listen = args.listen.unwrap_or(config.export.listen);
+    let paths = folder::find(&args.files)?;
     let stop = stop::on_signal()?;
-    let listener = args
-        .serve
-        .then(|| http::bind(config.export.listen))
-        .transpose()?;
+    let listeners = args.serve.then(|| http::bind(&config.export)).transpose()?;
 
-    let files = folder::find(&args.files)?;
-    let mut pipeline = Pipeline::new(&config, args.sketch.seed)?;
-    let mut taps = Vec::with_capacity(files.len());
-    for path in &files {
-        taps.push(pipeline.add(&path.display().to_string())?);
-    }
-    let exporter = if args.serve {
-        Some(pipeline.export()?)
-    } else {
-        None
+    let purpose = Purpose::Replay {
+        window: match args.window {
+            ReplayWindow::Whole => None,
+            ReplayWindow::Length(length) => Some(length),
+        },
+        exactly: args.verify,
+        serve: args.serve,
     };
     let start = Instant::now();
-    let running = pipeline.start(Cut::Count, args.top.max(1))?;
-    if let Some((listener, exporter)) = listener.zip(exporter) {
-        tracing::info!("metrics are at http://{}/metrics", listener.local_addr()?);
-        http::serve(listener, exporter, Arc::clone(&running.snapshot))?;
+    let mut pipeline = Pipeline::start(&config, purpose, args.top.max(1), args.sketch.seed)?;
+    if let Some(listeners) = listeners {
+        let address = listeners.address()?;
+        let source = Source {
+            exporter: pipeline.export()?,
+            snapshot: Arc::clone(&pipeline.snapshot),
+            requests: pipeline.requests.clone(),
+        };
+        http::serve(listeners, source)?;
+        tracing::info!("metrics are at http://{address}/metrics");
     }
 
-    let mut errors = vec![None; taps.len()];
+    let mut player = Player {
+        pipeline,
+        speed: args.speed,
+        stop: &stop,
+        names: HashSet::new(),
+    };
+    let mut files: Vec<File> = paths.into_iter().map(File::new).collect();
+    let mut captures = Vec::new();
     loop {
-        for ((path, tap), error) in files.iter().zip(&mut taps).zip(&mut errors) {
-            tap.tally().up.store(true, Relaxed);
-            *error = replay(path, tap, args.speed, &stop).err();
-            tap.tally().up.store(false, Relaxed);
+        for file in &mut files {
+            player.play(file);
+            if !args.repeat {
+                captures.extend(player.end(file)?);
+            }
         }
-        let useless = errors.iter().all(Option::is_some);
-        if !args.repeat || useless || stop.load(Relaxed) || running.has_ended() {
+        let useless = files.iter().all(|file| file.error.is_some());
+        if !args.repeat || useless || stop.load(Relaxed) || player.pipeline.has_ended() {
             break;
         }
     }
-    drop(taps);
-    let last = running.finish()?;
-    let report = Report::new(&last, &errors, start.elapsed());
+    if args.repeat {
+        for file in &mut files {
+            captures.extend(player.end(file)?);
+        }
+    }
+    let report = Report::new(captures, start.elapsed());
     match args.format {
         ReportFormat::Json => report.write_json(out)?,
         ReportFormat::Table => report.write_table(out)?,
     }
     out.flush()?;
-    for (path, error) in files.iter().zip(&errors) {
-        if let Some(error) = error {
-            crate::log::fatal(&anyhow::anyhow!("{}: {error}", path.display()));
+    for file in &files {
+        if let Some(error) = &file.error {
+            crate::log::fatal(&anyhow::anyhow!("{}: {error}", file.path.display()));
         }
     }
     if args.serve && !args.repeat {
         tracing::info!("all packets replayed; serving until stopped");
         while !stop::wait(&stop, Duration::from_secs(3600)) {}
     }
-    let failed = errors.iter().any(Option::is_some);
+    player.pipeline.finish()?;
+    let failed = files.iter().any(|file| file.error.is_some());
     Ok(if failed {
         ExitCode::FAILURE
     } else {
@@ -85,39 +104,194 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Replays one file; the error is for people.
-fn replay(path: &Path, tap: &mut Tap, speed: Speed, stop: &AtomicBool) -> Result<(), String> {
-    let mut capture = CaptureFile::open(path).map_err(|damage| damage.to_string())?;
-    let bar = bar(capture.length().unwrap_or(0));
-    let mut pace = Pace::new(speed);
-    while !stop.load(Relaxed) {
-        match capture.next() {
-            Ok(Some(packet)) => {
-                pace.wait(packet.time, stop);
-                if tap.deliver(&packet).is_err() {
-                    break; // the worker has ended and says why
-                }
-            }
-            Ok(None) => break,
-            Err(damage) => return Err(broke_off(&damage, &capture)),
-        }
-        if capture.packets() % 65536 == 0 {
-            bar.set_position(capture.position());
+/// A file on its way, with a lane for each of its interfaces.
+struct File {
+    path: PathBuf,
+    interfaces: Vec<Interface>,
+    /// What went wrong, for people.
+    error: Option<String>,
+    /// Added to packet times, so that a loop does not turn time back.
+    shift: u64,
+}
+
+struct Interface {
+    lane: String,
+    name: Option<String>,
+    tap: Option<Tap>,
+}
+
+impl File {
+    fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            interfaces: Vec::new(),
+            error: None,
+            shift: 0,
         }
     }
-    bar.finish_and_clear();
-    Ok(())
+
+    fn tap(&mut self, interface: u32) -> Option<&mut Tap> {
+        self.interfaces.get_mut(interface as usize)?.tap.as_mut()
+    }
 }
 
-fn broke_off(damage: &Damage, capture: &CaptureFile) -> String {
-    let (packet, byte) = (capture.packets() + 1, capture.offset());
-    format!("{damage} (at byte {byte}, in packet {packet}); everything before is counted")
+struct Player<'a> {
+    pipeline: Pipeline,
+    speed: Speed,
+    stop: &'a AtomicBool,
+    names: HashSet<String>,
 }
 
-/// A progress bar; hidden unless standard error is a terminal.
-fn bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(bytes);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {eta}") {
+impl Player<'_> {
+    /// Delivers all packets of a file.
+    fn play(&mut self, file: &mut File) {
+        file.error = self.deliver(file).err();
+        for interface in &file.interfaces {
+            if let Some(tap) = &interface.tap {
+                tap.tally().up.store(false, Relaxed);
+            }
+        }
+    }
+
+    fn deliver(&mut self, file: &mut File) -> Result<(), String> {
+        let mut capture = CaptureFile::open(&file.path).map_err(|damage| damage.to_string())?;
+        let bar = bar(capture.length());
+        let mut pace = Pace::new(self.speed);
+        let (mut earliest, mut latest) = (u64::MAX, 0);
+        while !self.stop.load(Relaxed) {
+            let packet = match capture.next() {
+                Ok(Some(packet)) => packet,
+                Ok(None) => break,
+                Err(damage) => {
+                    self.open_lanes(file, &capture)?;
+                    let (packet, byte) = (capture.packets() + 1, capture.offset());
+                    return Err(format!(
+                        "{damage} (at byte {byte}, in packet {packet}); everything before is counted"
+                    ));
+                }
+            };
+            earliest = earliest.min(packet.time);
+            latest = latest.max(packet.time);
+            pace.wait(packet.time, self.stop);
+            let time = packet.time.saturating_add(file.shift);
+            let packet = Packet { time, ..packet };
+            let delivered = match file.tap(packet.interface) {
+                Some(tap) => tap.deliver(&packet),
+                None => {
+                    // The first packet of an interface. It has to let go of
+                    // the file, which knows the name of the interface.
+                    let data = packet.data.to_vec();
+                    let Packet {
+                        wire_len,
+                        link,
+                        interface,
+                        ..
+                    } = packet;
+                    self.open_lanes(file, &capture)?;
+                    let packet = Packet {
+                        data: &data,
+                        wire_len,
+                        time,
+                        link,
+                        interface,
+                    };
+                    match file.tap(interface) {
+                        Some(tap) => tap.deliver(&packet),
+                        None => return Err(format!("interface {interface} is not described")),
+                    }
+                }
+            };
+            if delivered.is_err() {
+                break; // the worker has ended and says why
+            }
+            if capture.packets() % BAR_EVERY == 0 {
+                bar.set_position(capture.position());
+            }
+        }
+        bar.finish_and_clear();
+        self.open_lanes(file, &capture)?;
+        file.shift = file
+            .shift
+            .saturating_add(latest.saturating_sub(earliest))
+            .saturating_add(LOOP_GAP);
+        Ok(())
+    }
+
+    /// Makes lanes for the interfaces that were described since.
+    fn open_lanes(&mut self, file: &mut File, capture: &CaptureFile) -> Result<(), String> {
+        for interface in &capture.interfaces()[file.interfaces.len()..] {
+            let path = file.path.display();
+            let lane = match &interface.name {
+                Some(name) => format!("{path}:{name}"),
+                None => path.to_string(),
+            };
+            let lane = self.unique(lane);
+            let tap = self
+                .pipeline
+                .add(&lane)
+                .map_err(|error| format!("{error:#}"))?;
+            tap.tally().up.store(true, Relaxed);
+            file.interfaces.push(Interface {
+                lane,
+                name: interface.name.clone(),
+                tap: Some(tap),
+            });
+        }
+        Ok(())
+    }
+
+    /// Labels have to differ, also where a file is given twice.
+    fn unique(&mut self, name: String) -> String {
+        let numbered = (2..).map(|n: u32| format!("{name}#{n}"));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        let free = names.find(|name| self.names.insert(name.clone()));
+        free.unwrap_or(name)
+    }
+
+    /// Waits until the sketch has all packets of a file, and reports on it.
+    fn end(&mut self, file: &mut File) -> anyhow::Result<Vec<CaptureReport>> {
+        let path = file.path.display().to_string();
+        if file.interfaces.is_empty() {
+            let error = file
+                .error
+                .clone()
+                .unwrap_or_else(|| "stopped before it was read".into());
+            return Ok(vec![CaptureReport::unreadable(path, error)]);
+        }
+        for interface in &mut file.interfaces {
+            interface.tap = None;
+        }
+        let mut ended = Vec::new();
+        for _ in &file.interfaces {
+            ended.push(self.pipeline.wait_for_end()?);
+        }
+        let report = |interface: &Interface| {
+            let summary = ended
+                .iter()
+                .find(|summary| summary.name == interface.lane)?;
+            let name = interface.name.clone();
+            Some(CaptureReport::new(
+                path.clone(),
+                name,
+                summary,
+                file.error.clone(),
+            ))
+        };
+        Ok(file.interfaces.iter().filter_map(report).collect())
+    }
+}
+
+/// A progress bar, or a spinner where the length is unknown; hidden unless
+/// standard error is a terminal.
+fn bar(bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match bytes {
+        Some(bytes) => (
+            ProgressBar::new(bytes),
+            "{bar:40} {bytes}/{total_bytes} {eta}",
+        ),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes} {elapsed}"),
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar

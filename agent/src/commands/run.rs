@@ -9,34 +9,41 @@ use std::time::Duration;
 use super::configure;
 use crate::capture::live::{self, Interface};
 use crate::cli::Run;
-use crate::pipeline::Pipeline;
-use crate::snapshot::Snapshot;
-use crate::worker::Cut;
-use crate::{http, stop};
+use crate::http::{self, Source};
+use crate::pipeline::{Pipeline, Purpose};
+use crate::report::Summary;
+use crate::stop;
 
 /// Captures until SIGINT or SIGTERM.
 pub fn run(args: &Run) -> anyhow::Result<()> {
-    let mut config = configure(args.config.as_deref(), &args.sketch)?;
+    let mut config = configure(args.config.as_ref(), &args.sketch)?;
     config.export.listen = args.listen.unwrap_or(config.export.listen);
-    let names = match (&args.interfaces[..], &config.capture.interfaces[..]) {
-        ([], []) => live::default_interfaces()?,
-        ([], configured) => configured.to_vec(),
-        (named, _) => named.to_vec(),
-    };
+    config.window.length = args.window.unwrap_or(config.window.length);
+    if !args.interfaces.is_empty() {
+        config.capture.interfaces.clone_from(&args.interfaces);
+    }
+    if !args.exclude.is_empty() {
+        config.capture.exclude.clone_from(&args.exclude);
+    }
+    let names = live::choose(&config.capture.interfaces, &config.capture.exclude)?;
 
     let stop = stop::on_signal()?;
-    let listener = http::bind(config.export.listen)?;
-    let address = listener.local_addr()?;
-    let mut pipeline = Pipeline::new(&config, args.sketch.seed)?;
+    let listeners = http::bind(&config.export)?;
+    let address = listeners.address()?;
+    let purpose = Purpose::Live(names.len(), config.window.length);
+    let mut pipeline = Pipeline::start(&config, purpose, config.export.top, args.sketch.seed)?;
+    let exporter = pipeline.export()?;
     let mut interfaces = Vec::with_capacity(names.len());
     for name in &names {
         let tap = pipeline.add(name)?;
         interfaces.push(Interface::open(name, tap, &config.capture, names.len())?);
     }
-    let exporter = pipeline.export()?;
-    let device = pipeline.device();
-    let running = pipeline.start(Cut::Linger(config.sketch.linger()), config.export.top)?;
-    http::serve(listener, exporter, Arc::clone(&running.snapshot))?;
+    let source = Source {
+        exporter,
+        snapshot: Arc::clone(&pipeline.snapshot),
+        requests: pipeline.requests.clone(),
+    };
+    http::serve(listeners, source)?;
 
     let captures: Vec<_> = share_out(interfaces)
         .into_iter()
@@ -47,12 +54,13 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
                 .spawn(move || live::run(share, &stop))
         })
         .collect::<Result<_, _>>()?;
-    tracing::info!(interfaces = names.join(","), device, "capturing");
+    let (device, window) = (pipeline.device()?, config.window.length);
+    tracing::info!(interfaces = names.join(","), device, %window, "capturing");
     tracing::info!("metrics are at http://{address}/metrics");
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 
     while !stop::wait(&stop, Duration::from_secs(1)) {
-        if running.has_ended() || captures.iter().any(|capture| capture.is_finished()) {
+        if pipeline.has_ended() || captures.iter().any(|capture| capture.is_finished()) {
             stop.store(true, Relaxed);
         }
     }
@@ -62,8 +70,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         .map(|capture| capture.join())
         .filter(Result::is_err)
         .count();
-    let last = running.finish()?;
-    log_totals(&last);
+    log_totals(&pipeline.finish()?);
     anyhow::ensure!(panicked == 0, "a capture thread panicked");
     Ok(())
 }
@@ -80,15 +87,16 @@ fn share_out(interfaces: Vec<Interface>) -> Vec<Vec<Interface>> {
     shares
 }
 
-fn log_totals(snapshot: &Snapshot) {
-    for view in &snapshot.interfaces {
-        let tally = &view.tally;
+fn log_totals(summaries: &[Summary]) {
+    for summary in summaries {
+        let tally = &summary.tally;
         let [ring_full, kernel, interface] = tally.dropped().map(|(_, count)| count);
         tracing::info!(
-            interface = view.name,
+            interface = summary.name,
             packets = tally.packets.load(Relaxed),
             bytes = tally.bytes.load(Relaxed),
             edges = tally.edges.load(Relaxed),
+            ignored = tally.ignored_total(),
             ring_full,
             kernel,
             interface_dropped = interface,

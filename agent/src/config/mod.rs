@@ -1,19 +1,23 @@
-//! The configuration file.
-//!
-//! Unknown keys, wrong types and impossible values are errors that name the
-//! file, the line, the key and what is allowed. `agent/crane-agent.toml`
-//! documents every key.
+//! What can be configured. `agent/crane-agent.toml` documents every key;
+//! [`read`] says how a configuration comes about and what is wrong with it.
+
+mod read;
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crane_model::DeviceChoice;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
+use crate::capture::pattern::Pattern;
+use crate::edge::Pair;
 use crate::size::Size;
+use crate::span::Span;
+
+pub use read::ConfigError;
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq)]
@@ -21,6 +25,8 @@ use crate::size::Size;
 pub struct Config {
     /// What is captured and how.
     pub capture: Capture,
+    /// Over which time it is summarised.
+    pub window: Window,
     /// How it is summarised.
     pub sketch: Sketch,
     /// How it is published.
@@ -31,8 +37,10 @@ pub struct Config {
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Capture {
-    /// Names of interfaces; empty for all that are up.
-    pub interfaces: Vec<String>,
+    /// Which interfaces; empty for all that are up.
+    pub interfaces: Vec<Pattern>,
+    /// Which of these not.
+    pub exclude: Vec<Pattern>,
     /// A filter in tcpdump's language.
     pub filter: Option<String>,
     /// Bytes captured of each packet.
@@ -40,12 +48,24 @@ pub struct Capture {
     pub snaplen: u16,
     /// Whether to see packets for others, too.
     pub promiscuous: bool,
+    /// One packet in this many is looked at.
+    #[serde(deserialize_with = "in_range::<_, u32, 1, 1000000>")]
+    pub sample: u32,
     /// Kernel buffers of all interfaces together.
     #[serde(deserialize_with = "from_text")]
     pub buffer_total: Size,
     /// Packets that fit the ring of an interface.
     #[serde(deserialize_with = "in_range::<_, usize, 1024, 16777216>")]
     pub ring_slots: usize,
+}
+
+/// `[window]`
+#[derive(Debug, Clone, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct Window {
+    /// How long a window is.
+    #[serde(deserialize_with = "window_length")]
+    pub length: Span,
 }
 
 /// `[sketch]`
@@ -60,9 +80,15 @@ pub struct Sketch {
     /// Layers at most.
     #[serde(deserialize_with = "in_range::<_, usize, 1, 4>")]
     pub max_layers: usize,
-    /// Entries of the crown.
-    #[serde(deserialize_with = "in_range::<_, usize, 16, 1048576>")]
-    pub crown_entries: usize,
+    /// Memory for one interface at most.
+    #[serde(deserialize_with = "from_text")]
+    pub memory: Size,
+    /// Memory for all interfaces together.
+    #[serde(deserialize_with = "from_text")]
+    pub memory_total: Size,
+    /// Share of the memory for sources and destinations, in percent.
+    #[serde(deserialize_with = "in_range::<_, u8, 10, 90>")]
+    pub node_percent: u8,
     /// Packets of a full batch.
     #[serde(deserialize_with = "in_range::<_, usize, 1, 65536>")]
     pub batch: usize,
@@ -78,20 +104,49 @@ pub struct Export {
     /// Address and port of the HTTP server.
     #[serde(deserialize_with = "from_text")]
     pub listen: SocketAddr,
+    /// A unix socket that serves the same.
+    pub socket: Option<PathBuf>,
     /// Heavy hitters by packets and by bytes, each.
     #[serde(deserialize_with = "in_range::<_, usize, 1, 1000>")]
     pub top: usize,
+    /// Pairs whose estimate is always exported.
+    pub watch: Vec<Watched>,
+}
+
+/// A pair of the watch list.
+#[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Watched {
+    src: IpAddr,
+    dst: IpAddr,
+}
+
+impl Watched {
+    /// As an edge.
+    pub fn pair(&self) -> Pair {
+        Pair::new(self.src, self.dst)
+    }
 }
 
 impl Default for Capture {
     fn default() -> Self {
         Self {
             interfaces: Vec::new(),
+            exclude: Vec::new(),
             filter: None,
             snaplen: 192,
             promiscuous: true,
+            sample: 1,
             buffer_total: Size(128 << 20),
             ring_slots: 65536,
+        }
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            length: Span::seconds(60),
         }
     }
 }
@@ -102,7 +157,9 @@ impl Default for Sketch {
             device: DeviceChoice::Auto,
             weights: None,
             max_layers: 4,
-            crown_entries: 1024,
+            memory: Size(1 << 20),
+            memory_total: Size(64 << 20),
+            node_percent: 50,
             batch: 4096,
             linger_ms: 100,
         }
@@ -120,55 +177,10 @@ impl Default for Export {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9732)),
+            socket: None,
             top: 10,
+            watch: Vec::new(),
         }
-    }
-}
-
-/// A configuration that cannot be used; ends the program with exit code 78.
-#[derive(Debug)]
-pub struct ConfigError {
-    path: PathBuf,
-    line: Option<usize>,
-    message: String,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        if let Some(line) = self.line {
-            write!(f, ", line {line}")?;
-        }
-        write!(f, ": {}", self.message)
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-impl Config {
-    /// Reads and checks a file.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let fault = |line, message| ConfigError {
-            path: path.into(),
-            line,
-            message,
-        };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| fault(None, format!("cannot be read: {error}")))?;
-        toml::from_str(&text).map_err(|error| {
-            let line = error
-                .span()
-                .map(|span| 1 + text[..span.start].matches('\n').count());
-            let written = error
-                .span()
-                .and_then(|span| text.get(span))
-                .unwrap_or_default();
-            let mut message = error.message().replace('\n', ", ");
-            if !written.is_empty() && !written.contains('\n') && !message.contains(written) {
-                message = format!("{written}: {message}");
-            }
-            fault(line, message)
-        })
     }
 }
 
@@ -199,50 +211,6 @@ where
         .map_err(|error| D::Error::custom(format!("{text:?}: {error}")))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Result<Config, ConfigError> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        Config::read(file.path())
-    }
-
-    #[test]
-    fn an_empty_file_is_the_default_and_so_is_the_example() {
-        assert_eq!(read("").unwrap(), Config::default());
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("crane-agent.toml");
-        assert_eq!(Config::read(&example).unwrap(), Config::default());
-    }
-
-    #[test]
-    fn errors_name_line_value_and_what_is_allowed() {
-        let cases = [
-            ("[capture]\nsnaplne = 3\n", "line 2", "snaplne", "snaplen"),
-            ("[sketch]\n\nbatch = 0\n", "line 3", "0", "1 to 65536"),
-            (
-                "[sketch]\ndevice = \"gpu\"\n",
-                "line 2",
-                "gpu",
-                "cpu-tensor",
-            ),
-            ("[export]\nlisten = \"here\"\n", "line 2", "here", "invalid"),
-            ("[export]\ntop = \"ten\"\n", "line 2", "ten", "expected"),
-            (
-                "[capture]\nbuffer_total = \"much\"\n",
-                "line 2",
-                "much",
-                "64KiB",
-            ),
-            ("[capture\n", "line 1", "", ""),
-        ];
-        for (text, line, value, allowed) in cases {
-            let error = read(text).unwrap_err().to_string();
-            for part in [line, value, allowed] {
-                assert!(error.contains(part), "{error:?} does not say {part:?}");
-            }
-            assert!(!error.contains('\n'), "one line: {error:?}");
-        }
-    }
+fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<Span, D::Error> {
+    Span::window(&String::deserialize(input)?).map_err(D::Error::custom)
 }

@@ -1,0 +1,76 @@
+//! Asking a running agent, over TCP or a unix socket.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+/// How long the agent may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More than any honest answer.
+const MOST: u64 = 64 << 20;
+
+/// Where the agent is: `host:port`, or the path of a socket.
+pub fn get(agent: &str, path: &str, parameters: &[(&str, String)]) -> anyhow::Result<Value> {
+    let query: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{name}={}", encode(value)))
+        .collect();
+    let target = format!("{path}?{}", query.join("&"));
+    let answer = if agent.contains('/') {
+        let stream = UnixStream::connect(Path::new(agent));
+        let stream = stream.with_context(|| unreachable(agent))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        exchange(stream, &target)
+    } else {
+        let address = agent
+            .to_socket_addrs()
+            .with_context(|| format!("{agent:?} is not host:port"))?
+            .next();
+        let address = address.with_context(|| format!("{agent:?} has no address"))?;
+        let stream =
+            TcpStream::connect_timeout(&address, PATIENCE).with_context(|| unreachable(agent))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        exchange(stream, &target)
+    };
+    let answer = answer.with_context(|| format!("the agent at {agent} broke off"))?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .context("not an HTTP answer")?;
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    let body: Value = serde_json::from_str(body)
+        .with_context(|| format!("{agent} does not answer as an agent does (status {status})"))?;
+    if status != "200" {
+        bail!("{}", body["error"].as_str().unwrap_or(status));
+    }
+    Ok(body)
+}
+
+fn unreachable(agent: &str) -> String {
+    format!("no agent answers at {agent}; is it running? name another with --agent")
+}
+
+fn exchange(mut stream: impl Read + Write, target: &str) -> std::io::Result<String> {
+    // In HTTP/1.0 an answer ends with the connection: no chunks to put together.
+    write!(stream, "GET {target} HTTP/1.0\r\nHost: crane-agent\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(MOST).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn encode(value: &str) -> String {
+    let mut encoded = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(byte as char)
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}

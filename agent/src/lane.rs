@@ -1,0 +1,288 @@
+//! One interface or capture file on its way through the worker: its ring, its
+//! windows, its books.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rtrb::Consumer;
+use rustc_hash::FxHashMap;
+
+use crate::budget::Budget;
+use crate::edge::{Edge, Pair};
+use crate::metrics::BatchMetrics;
+use crate::sketches::{Batch, Blueprint, Sketches};
+use crate::snapshot::{Exported, WindowView};
+use crate::span::Span;
+use crate::tally::Tally;
+
+/// What is kept of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing but the current window and the last: a capture that runs on.
+    LastWindow,
+    /// Everything: a file, of which a report is wanted.
+    History {
+        /// Pairs in a list.
+        top: usize,
+        /// Count exactly, too.
+        exactly: bool,
+    },
+}
+
+/// A span of packet time and what is known of it.
+pub struct Window {
+    /// When it begins, in nanoseconds since 1970.
+    pub start: u64,
+    /// When it ends; none if it never does.
+    pub end: Option<u64>,
+    /// Time of the latest packet.
+    pub latest: u64,
+    /// Packets stored, scaled if sampled.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Who sent them to whom.
+    pub sketches: Sketches,
+    budget: u64,
+}
+
+impl Window {
+    fn store(&mut self, batch: &Batch, latest: u64) -> crane_model::Result<()> {
+        self.latest = self.latest.max(latest);
+        self.packets += batch.packets;
+        self.bytes += batch.bytes;
+        self.sketches.store(batch)
+    }
+}
+
+/// Exact counts beside the sketch.
+pub type Exact = FxHashMap<Pair, u64>;
+
+/// One interface or file. See the head of this module.
+pub struct Lane {
+    /// Name of the interface or file.
+    pub name: String,
+    /// Its books.
+    pub tally: Arc<Tally>,
+    /// Where its packets come from.
+    pub ring: Consumer<Edge>,
+    /// The window that is being filled.
+    pub current: Window,
+    /// The one before it.
+    pub last: Option<Window>,
+    /// All packets, if the windows are not.
+    pub whole: Option<Window>,
+    /// Windows that are over, if history is kept.
+    pub history: Vec<WindowView>,
+    /// Exact counts, if asked for.
+    pub exact: Option<Exact>,
+    /// Layers added since the start.
+    pub expansions: usize,
+    /// What was exported last.
+    pub exported: Exported,
+    /// Whether there is anything that was not published.
+    pub dirty: bool,
+    /// When the oldest packet in the ring was first seen there.
+    pub waiting: Option<Instant>,
+    keep: Keep,
+    length: Option<Span>,
+    scale: u64,
+    blueprint: Arc<Blueprint>,
+    budget: Arc<Mutex<Budget>>,
+    metrics: Option<BatchMetrics>,
+}
+
+/// What a lane is made of.
+pub struct Parts {
+    /// Name of the interface or file.
+    pub name: String,
+    /// Its books.
+    pub tally: Arc<Tally>,
+    /// Where its packets come from.
+    pub ring: Consumer<Edge>,
+    /// What is kept of the past.
+    pub keep: Keep,
+    /// How long windows are; none for a single one.
+    pub length: Option<Span>,
+    /// When the first one begins; none for the first packet's time.
+    pub origin: Option<u64>,
+    /// Packets that each packet stands for.
+    pub scale: u64,
+    /// How sketches are built.
+    pub blueprint: Arc<Blueprint>,
+    /// Out of which memory, shared by this many lanes.
+    pub budget: (Arc<Mutex<Budget>>, usize),
+    /// Histograms of its batches, if anyone looks at them.
+    pub metrics: Option<BatchMetrics>,
+}
+
+impl Lane {
+    /// A lane with an empty first window.
+    pub fn new(parts: Parts) -> crane_model::Result<Self> {
+        let (budget, sharing) = parts.budget;
+        let window = |start: Option<u64>, length: Option<Span>| {
+            let granted = lock(&budget).first(sharing);
+            crane_model::Result::Ok(Window {
+                start: start.unwrap_or(u64::MAX),
+                end: start.and_then(|start| Some(start.saturating_add(length?.nanoseconds()))),
+                latest: 0,
+                packets: 0,
+                bytes: 0,
+                sketches: parts.blueprint.build(granted, None)?,
+                budget: granted,
+            })
+        };
+        let history = matches!(parts.keep, Keep::History { .. });
+        Ok(Self {
+            current: window(parts.origin, parts.length)?,
+            whole: match parts.length {
+                Some(_) if history => Some(window(parts.origin, None)?),
+                _ => None,
+            },
+            name: parts.name,
+            tally: parts.tally,
+            ring: parts.ring,
+            last: None,
+            history: Vec::new(),
+            exact: matches!(parts.keep, Keep::History { exactly: true, .. }).then(Exact::default),
+            expansions: 0,
+            exported: Exported::default(),
+            dirty: true,
+            waiting: None,
+            keep: parts.keep,
+            length: parts.length,
+            scale: parts.scale,
+            blueprint: parts.blueprint,
+            budget,
+            metrics: parts.metrics,
+        })
+    }
+
+    /// Stores the next `count` packets of the ring.
+    pub fn store(&mut self, batch: &mut Batch, count: usize) -> anyhow::Result<()> {
+        let start = Instant::now();
+        let chunk = self.ring.read_chunk(count)?;
+        // Copied out, because a window may turn in the middle of them.
+        let (first, second) = chunk.as_slices();
+        let edges: Vec<Edge> = first.iter().chain(second).copied().collect();
+        chunk.commit_all();
+        let mut rest = &edges[..];
+        while let Some(edge) = rest.first() {
+            self.reach(edge.time)?;
+            let end = self.current.end.unwrap_or(u64::MAX);
+            let inside = rest.iter().position(|edge| edge.time >= end);
+            let (now, later) = rest.split_at(inside.unwrap_or(rest.len()));
+            self.store_now(batch, now)?;
+            rest = later;
+        }
+        self.tally.edges.fetch_add(count as u64, Relaxed);
+        self.waiting = None;
+        self.dirty = true;
+        if let Some(metrics) = &self.metrics {
+            metrics.record(count, start.elapsed());
+        }
+        Ok(())
+    }
+
+    fn store_now(&mut self, batch: &mut Batch, edges: &[Edge]) -> anyhow::Result<()> {
+        batch.fold(edges.iter(), self.scale);
+        let expansions = self.current.sketches.expansions();
+        let latest = edges.iter().map(|edge| edge.time).max().unwrap_or(0);
+        self.current.store(batch, latest)?;
+        if let Some(whole) = &mut self.whole {
+            whole.store(batch, latest)?;
+        }
+        if let Some(exact) = &mut self.exact {
+            for arrival in &batch.pairs.arrivals {
+                *exact.entry(arrival.key).or_insert(0) += arrival.packets;
+            }
+        }
+        let grown = self.current.sketches.expansions() - expansions;
+        if grown > 0 {
+            self.expansions += grown;
+            let layers = self.current.sketches.pairs.layers().loads().len();
+            tracing::info!(interface = self.name, layers, grown, "the sketch has grown");
+        }
+        Ok(())
+    }
+
+    /// Turns the window if `time` is beyond it. Time that goes backwards does
+    /// nothing.
+    pub fn reach(&mut self, time: u64) -> anyhow::Result<()> {
+        let Some(length) = self.length else {
+            self.current.start = self.current.start.min(time);
+            return Ok(());
+        };
+        let length = length.nanoseconds();
+        let start = match self.current.end {
+            // The first packet of a file.
+            None => {
+                self.current.start = time;
+                self.current.end = Some(time.saturating_add(length));
+                if let Some(whole) = &mut self.whole {
+                    whole.start = time;
+                }
+                return Ok(());
+            }
+            Some(end) if time < end => return Ok(()),
+            // Windows nobody sent anything in are left out.
+            Some(end) => time - (time - end) % length,
+        };
+        self.turn(start, start.saturating_add(length))
+    }
+
+    /// Begins a new window.
+    fn turn(&mut self, start: u64, end: u64) -> anyhow::Result<()> {
+        let needed = self.current.sketches.needed_bytes();
+        let last = self.last.take();
+        let granted =
+            lock(&self.budget).next(last.map(|last| last.budget), self.current.budget, needed);
+        let next = Window {
+            start,
+            end: Some(end),
+            latest: 0,
+            packets: 0,
+            bytes: 0,
+            sketches: self
+                .blueprint
+                .build(granted, Some(&self.current.sketches))?,
+            budget: granted,
+        };
+        let over = std::mem::replace(&mut self.current, next);
+        if let Keep::History { top, .. } = self.keep {
+            self.history.push(WindowView::of(&over, top, true));
+        }
+        self.last = Some(over);
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// Ends the current window: nothing comes any more.
+    pub fn close(&mut self) -> anyhow::Result<()> {
+        if let (Some(end), true) = (self.current.end, self.current.packets > 0) {
+            self.turn(end, end)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of all sketches.
+    pub fn memory_bytes(&self) -> usize {
+        let others = self.last.iter().chain(&self.whole);
+        let windows = others.chain([&self.current]);
+        windows.map(|window| window.sketches.memory_bytes()).sum()
+    }
+
+    /// What answers are about unless asked otherwise: the last complete
+    /// window, or the current one until there is one.
+    pub fn answering(&self) -> (&Window, bool) {
+        match &self.last {
+            Some(last) => (last, true),
+            None => (&self.current, false),
+        }
+    }
+}
+
+fn lock(budget: &Mutex<Budget>) -> std::sync::MutexGuard<'_, Budget> {
+    budget.lock().unwrap_or_else(PoisonError::into_inner)
+}

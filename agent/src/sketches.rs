@@ -1,0 +1,261 @@
+//! The sketches of one window: who talks to whom, who sends, who receives.
+
+use std::hash::Hash;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use crane_model::crown::Slot;
+use crane_model::encoder::CODE;
+use crane_model::{Arrival, Crane, DeviceChoice, Edge, Settings, Weights};
+
+use crate::config;
+use crate::edge::{Pair, model_node};
+
+/// Bytes of a layer.
+const LAYER: u64 = (CODE * CODE * size_of::<f32>()) as u64;
+/// The least memory a sketch can live in: a layer and a small crown.
+const LEAST: u64 = LAYER + (4 << 10);
+/// The least memory the sketches of a window can live in.
+pub const FLOOR: u64 = 64 << 10;
+const _: () = assert!(3 * LEAST <= FLOOR);
+
+/// How sketches are built, whatever their size.
+pub struct Blueprint {
+    weights: Arc<Weights>,
+    device: DeviceChoice,
+    max_layers: usize,
+    node_percent: u8,
+    seed: u64,
+}
+
+/// Three sketches of the same packets.
+pub struct Sketches {
+    /// By source and destination.
+    pub pairs: Crane<Pair>,
+    /// By source.
+    pub sources: Crane<Ipv6Addr>,
+    /// By destination.
+    pub destinations: Crane<Ipv6Addr>,
+}
+
+impl Blueprint {
+    /// Sketches as `config` wants them.
+    pub fn new(config: &config::Sketch, weights: Weights, seed: u64) -> Self {
+        Self {
+            weights: Arc::new(weights),
+            device: config.device,
+            max_layers: config.max_layers,
+            node_percent: config.node_percent,
+            seed,
+        }
+    }
+
+    /// Sketches that never weigh more than `budget`, with as many layers at
+    /// the start as the `previous` ones needed.
+    pub fn build(&self, budget: u64, previous: Option<&Sketches>) -> crane_model::Result<Sketches> {
+        // Everyone has a layer and a small crown; what is beyond is shared out.
+        let more = budget.saturating_sub(3 * LEAST);
+        let nodes = LEAST + more * u64::from(self.node_percent) / 100 / 2;
+        let pairs = LEAST + more - 2 * (nodes - LEAST);
+        let layers = |needed: fn(&Sketches) -> usize| previous.map_or(1, needed);
+        Ok(Sketches {
+            pairs: self.crane(pairs, layers(|s| in_use(&s.pairs)), Pair::model_edge)?,
+            sources: self.crane(nodes, layers(|s| in_use(&s.sources)), model_node)?,
+            destinations: self.crane(nodes, layers(|s| in_use(&s.destinations)), model_node)?,
+        })
+    }
+
+    /// At most half of the memory is layers, the rest is crown.
+    fn crane<K: Copy + Eq + Hash>(
+        &self,
+        budget: u64,
+        start_layers: usize,
+        to_edge: fn(&K) -> Edge,
+    ) -> crane_model::Result<Crane<K>> {
+        let max_layers = self.max_layers.min((budget / 2 / LAYER) as usize).max(1);
+        let settings = Settings {
+            start_layers: start_layers.min(max_layers),
+            max_layers,
+            ..Settings::of(&self.weights)
+        };
+        let layers = self.device.open(Arc::clone(&self.weights), settings)?;
+        let crown = budget.saturating_sub(max_layers as u64 * LAYER);
+        // Rounded down to whole buckets, which the crown would round up.
+        let slots = (crown as usize / entry_bytes::<K>()) / 8 * 8;
+        Ok(Crane::new(layers, slots, self.seed, to_edge))
+    }
+
+    /// Where sketches run, for people.
+    pub fn device_name(&self) -> crane_model::Result<String> {
+        let layers = self
+            .device
+            .open(Arc::clone(&self.weights), Settings::of(&self.weights))?;
+        Ok(layers.device_name())
+    }
+}
+
+impl Sketches {
+    /// Bytes of all three.
+    pub fn memory_bytes(&self) -> usize {
+        self.pairs.memory_bytes() + self.sources.memory_bytes() + self.destinations.memory_bytes()
+    }
+
+    /// Bytes that were of use.
+    pub fn needed_bytes(&self) -> u64 {
+        needed(&self.pairs) + needed(&self.sources) + needed(&self.destinations)
+    }
+
+    /// Layers added since the window began.
+    pub fn expansions(&self) -> usize {
+        let layers = [
+            self.pairs.layers(),
+            self.sources.layers(),
+            self.destinations.layers(),
+        ];
+        layers.iter().map(|layers| layers.expansions()).sum()
+    }
+
+    /// Whether counts may be too low because a cell is full.
+    pub fn is_saturated(&self) -> bool {
+        let layers = [
+            self.pairs.layers(),
+            self.sources.layers(),
+            self.destinations.layers(),
+        ];
+        layers.iter().any(|layers| layers.is_saturated())
+    }
+
+    /// Stores a batch in all three.
+    pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
+        self.pairs.store(&batch.pairs.arrivals)?;
+        self.sources.store(&batch.sources.arrivals)?;
+        self.destinations.store(&batch.destinations.arrivals)
+    }
+}
+
+fn entry_bytes<K>() -> usize {
+    size_of::<Option<Slot<K>>>()
+}
+
+/// Layers that hold anything.
+fn in_use<K: Copy + Eq + Hash>(crane: &Crane<K>) -> usize {
+    let loads = crane.layers().loads();
+    loads.iter().filter(|load| load.mean > 0.0).count().max(1)
+}
+
+fn needed<K: Copy + Eq + Hash>(crane: &Crane<K>) -> u64 {
+    let entries = crane.heavy().count() * entry_bytes::<K>();
+    in_use(crane) as u64 * LAYER + entries as u64
+}
+
+/// Packets folded into arrivals; keeps its memory from batch to batch.
+#[derive(Default)]
+pub struct Batch {
+    /// By source and destination.
+    pub pairs: Folded<Pair>,
+    sources: Folded<Ipv6Addr>,
+    destinations: Folded<Ipv6Addr>,
+    /// Packets in the batch, each counted as often as it stands for.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Arrivals without equal keys.
+pub struct Folded<K> {
+    place: rustc_hash::FxHashMap<K, usize>,
+    /// In order of first arrival.
+    pub arrivals: Vec<Arrival<K>>,
+}
+
+impl<K> Default for Folded<K> {
+    fn default() -> Self {
+        Self {
+            place: Default::default(),
+            arrivals: Vec::new(),
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Folded<K> {
+    fn clear(&mut self) {
+        self.place.clear();
+        self.arrivals.clear();
+    }
+
+    fn add(&mut self, key: K, to_edge: fn(&K) -> Edge, packets: u64, bytes: u64) {
+        let at = *self.place.entry(key).or_insert(self.arrivals.len());
+        match self.arrivals.get_mut(at) {
+            Some(arrival) => {
+                arrival.packets += packets;
+                arrival.bytes += bytes;
+            }
+            None => self.arrivals.push(Arrival {
+                key,
+                edge: to_edge(&key),
+                packets,
+                bytes,
+            }),
+        }
+    }
+}
+
+impl Batch {
+    /// Folds packets, each of which stands for `scale`.
+    pub fn fold<'a>(&mut self, edges: impl Iterator<Item = &'a crate::edge::Edge>, scale: u64) {
+        self.pairs.clear();
+        self.sources.clear();
+        self.destinations.clear();
+        (self.packets, self.bytes) = (0, 0);
+        for edge in edges {
+            let bytes = u64::from(edge.bytes) * scale;
+            self.packets += scale;
+            self.bytes += bytes;
+            self.pairs.add(edge.pair, Pair::model_edge, scale, bytes);
+        }
+        for Arrival {
+            key,
+            packets,
+            bytes,
+            ..
+        } in &self.pairs.arrivals
+        {
+            self.sources.add(key.src, model_node, *packets, *bytes);
+            self.destinations.add(key.dst, model_node, *packets, *bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sketches_keep_to_their_budget() {
+        let weights = crate::weights::load(None).unwrap();
+        let blueprint = Blueprint::new(&config::Sketch::default(), weights, 1);
+        for budget in [FLOOR, 100_000, 512 << 10, 4 << 20] {
+            let mut sketches = blueprint.build(budget, None).unwrap();
+            let mut batch = Batch::default();
+            for round in 0..20u32 {
+                let edges: Vec<crate::edge::Edge> = (0..2000u32)
+                    .map(|n| crate::edge::Edge {
+                        pair: Pair::new([10, 0, 0, 1], (round * 2000 + n).to_be_bytes()),
+                        bytes: 100,
+                        time: 0,
+                    })
+                    .collect();
+                batch.fold(edges.iter(), 1);
+                sketches.store(&batch).unwrap();
+            }
+            assert!(
+                sketches.memory_bytes() as u64 <= budget,
+                "{} > {budget}",
+                sketches.memory_bytes()
+            );
+            assert!(sketches.needed_bytes() <= budget);
+            let heavy: Vec<_> = sketches.sources.heavy().collect();
+            assert_eq!((heavy.len(), heavy[0].packets), (1, 40_000));
+        }
+    }
+}
