@@ -83,6 +83,8 @@ pub struct Lane {
     pub exported: Exported,
     /// Whether there is anything that was not published.
     pub dirty: bool,
+    /// Whether nothing comes any more.
+    pub ended: bool,
     /// When the oldest packet in the ring was first seen there.
     pub waiting: Option<Instant>,
     keep: Keep,
@@ -149,6 +151,7 @@ impl Lane {
             expansions: 0,
             exported: Exported::default(),
             dirty: true,
+            ended: false,
             waiting: None,
             keep: parts.keep,
             length: parts.length,
@@ -256,6 +259,25 @@ impl Lane {
         self.last = Some(over);
         self.dirty = true;
         Ok(())
+    }
+
+    /// Gives up what is in the ring: there is no time for it. It is counted
+    /// with what the ring had no room for.
+    pub fn abandon(&mut self) {
+        let slots = self.ring.slots();
+        if slots == 0 {
+            return;
+        }
+        if let Ok(left) = self.ring.read_chunk(slots) {
+            let count = left.len() as u64;
+            left.commit_all();
+            self.tally.ring_full.fetch_add(count, Relaxed);
+            tracing::warn!(
+                interface = self.name,
+                packets = count,
+                "stopped before these were stored"
+            );
+        }
     }
 
     /// Ends the current window: nothing comes any more.

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -211,9 +211,11 @@ impl Pipeline {
     }
 
     /// Waits until all rings are drained and the last windows are published.
-    /// All taps must be gone.
-    pub fn finish(mut self) -> anyhow::Result<Vec<Summary>> {
-        let _ = self.requests.send(Request::Finish);
+    /// All taps must be gone. What is not drained after `limit` is counted as
+    /// lost.
+    pub fn finish(mut self, limit: Option<Duration>) -> anyhow::Result<Vec<Summary>> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let _ = self.requests.send(Request::Finish(deadline));
         self.join()?;
         Ok(self.ended.try_iter().collect())
     }

@@ -52,7 +52,7 @@ impl Summary {
             name: lane.name.clone(),
             tally: std::sync::Arc::clone(&lane.tally),
             layers: sketches.pairs.layers().loads().len(),
-            expansions: lane.expansions,
+            expansions: sketches.pairs.layers().expansions(),
             memory_bytes: lane.memory_bytes(),
             saturated: sketches.is_saturated(),
             top: Hitters::of(&sketches.pairs, top),

@@ -25,6 +25,8 @@ pub struct InterfaceView {
     pub name: String,
     /// Its books; these are always current.
     pub tally: Arc<Tally>,
+    /// Whether it was a file, which has been read.
+    pub ended: bool,
     /// Mean load of each layer, bottom first.
     pub loads: Vec<f32>,
     /// Layers added since the start.
@@ -95,6 +97,7 @@ impl InterfaceView {
         Ok(Self {
             name: lane.name.clone(),
             tally: Arc::clone(&lane.tally),
+            ended: lane.ended,
             loads: sketches
                 .pairs
                 .layers()

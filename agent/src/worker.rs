@@ -36,8 +36,8 @@ pub enum Request {
     Lane(Box<Lane>),
     /// Answer this.
     Ask(Question),
-    /// End when all lanes have ended.
-    Finish,
+    /// End when all lanes have ended, and give up what is not stored by then.
+    Finish(Option<Instant>),
 }
 
 /// How long readers may see old numbers.
@@ -76,9 +76,8 @@ struct Bench {
     views: Vec<Arc<InterfaceView>>,
     /// Where each lane's picture is.
     places: Vec<usize>,
-    /// Lanes that have ended but still answer.
-    quiet: Vec<bool>,
     finish: bool,
+    deadline: Option<Instant>,
 }
 
 impl Worker {
@@ -94,11 +93,17 @@ impl Worker {
             let mut at = 0;
             while at < bench.lanes.len() {
                 let lane = &mut bench.lanes[at];
+                if bench
+                    .deadline
+                    .is_some_and(|deadline| Instant::now() > deadline)
+                {
+                    lane.abandon();
+                }
                 let (work, ended) = self
                     .work(lane, &mut batch)
                     .with_context(|| lane.name.clone())?;
                 stored |= work;
-                if ended && !bench.quiet[at] {
+                if ended && !lane.ended {
                     self.end(&mut bench, at)?;
                     if !self.keep_ended {
                         continue;
@@ -106,7 +111,7 @@ impl Worker {
                 }
                 at += 1;
             }
-            let done = bench.finish && bench.quiet.iter().all(|quiet| *quiet);
+            let done = bench.finish && bench.lanes.iter().all(|lane| lane.ended);
             if done || published.elapsed() >= PUBLISH_EVERY {
                 self.publish(&mut bench)?;
                 published = Instant::now();
@@ -132,12 +137,15 @@ impl Worker {
                         &self.watch,
                     )?));
                     bench.places.push(bench.views.len() - 1);
-                    bench.quiet.push(false);
                     bench.lanes.push(*lane);
                     self.show(bench);
                 }
                 Ok(Request::Ask(question)) => question.answer(&bench.lanes),
-                Ok(Request::Finish) | Err(TryRecvError::Disconnected) => {
+                Ok(Request::Finish(deadline)) => {
+                    bench.finish = true;
+                    bench.deadline = deadline;
+                }
+                Err(TryRecvError::Disconnected) => {
                     bench.finish = true;
                     return Ok(());
                 }
@@ -174,14 +182,13 @@ impl Worker {
     fn end(&self, bench: &mut Bench, at: usize) -> anyhow::Result<()> {
         let lane = &mut bench.lanes[at];
         lane.close()?;
+        lane.ended = true;
         let view = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
         let summary = Summary::of(lane, self.top)?;
         bench.views[bench.places[at]] = view;
-        bench.quiet[at] = true;
         if !self.keep_ended {
             bench.lanes.remove(at);
             bench.places.remove(at);
-            bench.quiet.remove(at);
         }
         self.show(bench);
         // Nobody has to be interested.

@@ -3,14 +3,8 @@
 
 mod common;
 
-use std::net::Ipv4Addr;
-
-use common::{agent, frame, json, stderr, write_pcap};
+use common::{address, agent, arp, frame, json, stderr, write_pcap};
 use serde_json::json;
-
-fn address(n: u32) -> Ipv4Addr {
-    Ipv4Addr::from(0x0a00_0000 + n)
-}
 
 #[test]
 fn a_capture_gives_exact_counts_and_the_right_top_pair() {
@@ -24,7 +18,7 @@ fn a_capture_gives_exact_counts_and_the_right_top_pair() {
     }
     frames.extend(vec![frame(address(1000), address(1001), 0); 500]);
     frames.extend(vec![frame(address(2000), address(2001), 1400); 40]);
-    frames.push([&[2; 12][..], &[8, 6], &[0; 46]].concat()); // ARP
+    frames.push(arp());
     frames.push(vec![1; 5]); // cut off
     write_pcap(&path, &frames);
     let bytes: usize = frames.iter().map(Vec::len).sum();

@@ -95,7 +95,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
         tracing::info!("all packets replayed; serving until stopped");
         while !stop::wait(&stop, Duration::from_secs(3600)) {}
     }
-    player.pipeline.finish()?;
+    player.pipeline.finish(None)?;
     let failed = files.iter().any(|file| file.error.is_some());
     Ok(if failed {
         ExitCode::FAILURE

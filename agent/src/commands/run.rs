@@ -14,6 +14,9 @@ use crate::pipeline::{Pipeline, Purpose};
 use crate::report::Summary;
 use crate::stop;
 
+/// How long packets that wait in the rings are still stored after a stop.
+const DRAIN: Duration = Duration::from_secs(1);
+
 /// Captures until SIGINT or SIGTERM.
 pub fn run(args: &Run) -> anyhow::Result<()> {
     let mut config = configure(args.config.as_ref(), &args.sketch)?;
@@ -70,7 +73,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         .map(|capture| capture.join())
         .filter(Result::is_err)
         .count();
-    log_totals(&pipeline.finish()?);
+    log_totals(&pipeline.finish(Some(DRAIN))?);
     anyhow::ensure!(panicked == 0, "a capture thread panicked");
     Ok(())
 }

@@ -96,7 +96,7 @@ async fn readyz(State(source): State<Arc<Source>>) -> Response {
     let down = snapshot
         .interfaces
         .iter()
-        .filter(|view| !view.tally.up.load(Relaxed));
+        .filter(|view| !view.ended && !view.tally.up.load(Relaxed));
     let down: Vec<&str> = down.map(|view| view.name.as_str()).collect();
     if snapshot.interfaces.is_empty() {
         return (StatusCode::SERVICE_UNAVAILABLE, "no capture is open yet\n").into_response();

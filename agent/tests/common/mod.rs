@@ -30,6 +30,16 @@ pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", stderr(output)))
 }
 
+/// The nth address of 10.0.0.0/8.
+pub fn address(n: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0000 + n)
+}
+
+/// A frame that is not IP.
+pub fn arp() -> Vec<u8> {
+    [&[2; 12][..], &[8, 6], &[0; 46]].concat()
+}
+
 /// A frame from one IPv4 address to another with `payload` bytes of UDP.
 pub fn frame(src: Ipv4Addr, dst: Ipv4Addr, payload: usize) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
@@ -120,6 +130,11 @@ impl Running {
         );
         let code = self.0.wait().unwrap().code();
         (code, start.elapsed())
+    }
+
+    /// Waits for the end; whether it went well.
+    pub fn succeeds(&mut self) -> bool {
+        self.0.wait().unwrap().success()
     }
 
     /// Reads standard error until a line contains `text`; returns that line.

@@ -1,6 +1,7 @@
 //! Two hosts joined by a cable, and a Prometheus: network namespaces on this
 //! machine, nothing outside of it.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -85,6 +86,31 @@ impl Cable {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", side, program]);
         command
+    }
+
+    /// A second cable between the same hosts, called `second`.
+    pub fn plug_second(&self) {
+        let (left, right) = (&self.left, &self.right);
+        ip(&[
+            "link", "add", "second", "netns", left, "type", "veth", "peer", "name", "second",
+            "netns", right,
+        ]);
+        for side in [left, right] {
+            ip(&["-n", side, "link", "set", "second", "up"]);
+        }
+    }
+
+    /// Sends a capture from right to left at so many packets a second, `times`
+    /// over, on the interface `name`.
+    pub fn send(&self, name: &str, capture: &Path, rate: u32, times: u32) -> Running {
+        let mut send = Self::command(&self.right, "tcpreplay");
+        send.args(["--quiet", "--preload-pcap", "-i", name])
+            .arg(format!("--pps={rate}"))
+            .arg(format!("--loop={times}"))
+            .arg(capture)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Running::start(&mut send)
     }
 
     /// Pings from right to left.
