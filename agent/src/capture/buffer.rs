@@ -93,3 +93,27 @@ impl Buffer {
         &self.input
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_any_length_come_whole_and_in_order() {
+        let stream: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        let mut buffer = Buffer::new(Input::new(io::Cursor::new(stream.clone())).unwrap());
+        let lengths = [1, 300_000, 16, CHUNK - 1, CHUNK, CHUNK + 1, 1_000_000, 77];
+        let mut passed = 0;
+        for length in lengths.into_iter().cycle() {
+            let record = &stream[passed..stream.len().min(passed + length)];
+            assert_eq!(buffer.peek(length).unwrap(), record);
+            assert_eq!(buffer.offset(), passed as u64);
+            if record.len() < length {
+                assert!(matches!(buffer.take(length), Err(Damage::CutOff)));
+                break;
+            }
+            assert_eq!(buffer.take(length).unwrap(), record);
+            passed += length;
+        }
+    }
+}
