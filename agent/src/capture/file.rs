@@ -73,8 +73,8 @@ impl Format {
             0xa1b2_cd34 => (false, 24),
             _ => return None,
         };
-        // The upper bits of the link field hold the length of a frame check sequence.
-        let link = Link(word([head[20], head[21], head[22], head[23]]) & 0x0fff_ffff);
+        // The upper bits of the link field tell of a frame check sequence.
+        let link = Link(word([head[20], head[21], head[22], head[23]]) & 0x03ff_ffff);
         Some(Self {
             big_endian,
             nanoseconds,
@@ -211,7 +211,8 @@ mod tests {
                 (0xa1b2_3c4d, 0, 1),
                 (0xa1b2_cd34, 8, 1000),
             ] {
-                let bytes = capture(magic, big, extra, &[b"abc", b""]);
+                let mut bytes = capture(magic, big, extra, &[b"abc", b""]);
+                bytes[if big { 20 } else { 23 }] = 0x44; // a frame check sequence
                 let mut file = CaptureFile::open(&bytes[..]).unwrap();
                 let packet = file.next().unwrap().unwrap();
                 assert_eq!(
