@@ -13,6 +13,7 @@ use std::time::Duration;
 use crane_model::DeviceChoice;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
+use crate::decode;
 use crate::size::Size;
 
 /// Everything that can be configured.
@@ -46,6 +47,12 @@ pub struct Capture {
     /// Packets that fit the ring of an interface.
     #[serde(deserialize_with = "in_range::<_, usize, 1024, 16777216>")]
     pub ring_slots: usize,
+    /// Whose addresses count when packets travel within packets.
+    pub decap: decode::Decap,
+    /// Whether IPv6 counts.
+    pub ipv6: bool,
+    /// Which packets count.
+    pub direction: decode::Direction,
 }
 
 /// `[sketch]`
@@ -92,6 +99,20 @@ impl Default for Capture {
             promiscuous: true,
             buffer_total: Size(128 << 20),
             ring_slots: 65536,
+            decap: decode::Decap::Outer,
+            ipv6: true,
+            direction: decode::Direction::Both,
+        }
+    }
+}
+
+impl Capture {
+    /// What to make of a packet.
+    pub fn decode(&self) -> decode::Options {
+        decode::Options {
+            decap: self.decap,
+            ipv6: self.ipv6,
+            direction: self.direction,
         }
     }
 }
@@ -234,6 +255,12 @@ mod tests {
                 "line 2",
                 "much",
                 "64KiB",
+            ),
+            (
+                "[capture]\ndecap = \"both\"\n",
+                "line 2",
+                "both",
+                "`outer` or `inner`",
             ),
             ("[capture\n", "line 1", "", ""),
         ];

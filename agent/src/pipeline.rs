@@ -53,7 +53,7 @@ impl Pipeline {
         let tally = Arc::new(Tally::default());
         // A ring that cannot hold a batch would never be drained by count.
         let slots = self.config.capture.ring_slots.max(2 * sketch.batch);
-        let (tap, consumer) = ring(slots, Arc::clone(&tally));
+        let (tap, consumer) = ring(slots, Arc::clone(&tally), self.config.capture.decode());
         self.lanes.push(Lane {
             name: name.into(),
             tally,

@@ -17,14 +17,16 @@ use crate::tally::Tally;
 pub struct Tap {
     tally: Arc<Tally>,
     ring: Producer<Edge>,
+    decode: decode::Options,
 }
 
 /// A ring for `slots` packets and its two ends.
-pub fn ring(slots: usize, tally: Arc<Tally>) -> (Tap, Consumer<Edge>) {
+pub fn ring(slots: usize, tally: Arc<Tally>, decode: decode::Options) -> (Tap, Consumer<Edge>) {
     let (producer, consumer) = RingBuffer::new(slots);
     let tap = Tap {
         tally,
         ring: producer,
+        decode,
     };
     (tap, consumer)
 }
@@ -33,7 +35,7 @@ impl Tap {
     /// Counts and decodes a packet.
     fn take_in(&self, packet: &Packet<'_>) -> Option<Edge> {
         self.tally.receive(packet.wire_len.into());
-        match decode::pair(packet.link, packet.data) {
+        match decode::pair(packet.link, packet.data, &self.decode) {
             Ok(pair) => Some(Edge {
                 pair,
                 bytes: packet.wire_len,
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn a_full_ring_drops_the_newest_and_counts_it() {
         let tally = Arc::new(Tally::default());
-        let (mut tap, mut consumer) = ring(4, Arc::clone(&tally));
+        let (mut tap, mut consumer) = ring(4, Arc::clone(&tally), decode::Options::default());
         let mut frame = Vec::new();
         etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
             .udp(1, 2)

@@ -16,15 +16,21 @@ pub enum Ignored {
     Malformed,
     /// A link type this agent cannot decode.
     UnsupportedLink,
+    /// IPv6, which was switched off.
+    Ipv6Off,
+    /// Went the way that was not asked for.
+    Direction,
 }
 
 impl Ignored {
     /// All reasons.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 6] = [
         Self::NotIp,
         Self::Truncated,
         Self::Malformed,
         Self::UnsupportedLink,
+        Self::Ipv6Off,
+        Self::Direction,
     ];
 
     /// The reason as a label.
@@ -34,6 +40,8 @@ impl Ignored {
             Self::Truncated => "truncated",
             Self::Malformed => "malformed",
             Self::UnsupportedLink => "unsupported_link",
+            Self::Ipv6Off => "ipv6_off",
+            Self::Direction => "direction",
         }
     }
 }
