@@ -41,7 +41,7 @@ setup:
 
 ## setup-test: what the tests need besides
 setup-test: setup
-	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping
+	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping tshark tshark tcpreplay tcpreplay
 
 ## install: the agent, its unit and its configuration
 install: $(AGENT)

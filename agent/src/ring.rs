@@ -19,6 +19,7 @@ use crate::{config, decode};
 pub struct Tap {
     tally: Arc<Tally>,
     ring: Producer<Edge>,
+    decode: decode::Options,
     one_in: u32,
     rng: Xoshiro256PlusPlus,
 }
@@ -35,6 +36,7 @@ pub fn ring(
     let tap = Tap {
         tally,
         ring: producer,
+        decode: config.decode(),
         one_in: config.sample,
         rng: Xoshiro256PlusPlus::seed_from_u64(seed),
     };
@@ -50,7 +52,7 @@ impl Tap {
             self.tally.ignore(Ignored::Sampled);
             return None;
         }
-        match decode::pair(packet.link, packet.data) {
+        match decode::pair(packet.link, packet.data, &self.decode) {
             Ok(pair) => Some(Edge {
                 pair,
                 bytes: packet.wire_len,

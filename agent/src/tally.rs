@@ -18,16 +18,22 @@ pub enum Ignored {
     UnsupportedLink,
     /// Left out because only one packet in N is looked at.
     Sampled,
+    /// IPv6, which was switched off.
+    Ipv6Off,
+    /// Went the way that was not asked for.
+    Direction,
 }
 
 impl Ignored {
     /// All reasons.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::NotIp,
         Self::Truncated,
         Self::Malformed,
         Self::UnsupportedLink,
         Self::Sampled,
+        Self::Ipv6Off,
+        Self::Direction,
     ];
 
     /// The reason as a label.
@@ -38,6 +44,8 @@ impl Ignored {
             Self::Malformed => "malformed",
             Self::UnsupportedLink => "unsupported_link",
             Self::Sampled => "sampled",
+            Self::Ipv6Off => "ipv6_off",
+            Self::Direction => "direction",
         }
     }
 }

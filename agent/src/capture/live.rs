@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::pattern::Pattern;
 use super::{Link, Packet};
 use crate::config;
+use crate::decode::Direction;
 use crate::ring::Tap;
 
 /// How long a stop or a lost interface may go unnoticed.
@@ -160,6 +161,15 @@ impl Interface {
             .open()
             .map_err(|error| explain(name, &error))?
             .setnonblock()?;
+        let direction = match self.settings.direction {
+            Direction::Both => None,
+            Direction::In => Some(pcap::Direction::In),
+            Direction::Out => Some(pcap::Direction::Out),
+        };
+        if let Some(direction) = direction {
+            let chosen = capture.direction(direction);
+            chosen.with_context(|| format!("{name} does not tell directions apart"))?;
+        }
         if let Some(filter) = &self.settings.filter {
             capture
                 .filter(filter, true)

@@ -13,6 +13,7 @@ use crane_model::DeviceChoice;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::capture::pattern::Pattern;
+use crate::decode;
 use crate::edge::Pair;
 use crate::size::Size;
 use crate::span::Span;
@@ -57,6 +58,12 @@ pub struct Capture {
     /// Packets that fit the ring of an interface.
     #[serde(deserialize_with = "in_range::<_, usize, 1024, 16777216>")]
     pub ring_slots: usize,
+    /// Whose addresses count when packets travel within packets.
+    pub decap: decode::Decap,
+    /// Whether IPv6 counts.
+    pub ipv6: bool,
+    /// Which packets count.
+    pub direction: decode::Direction,
 }
 
 /// `[window]`
@@ -139,6 +146,20 @@ impl Default for Capture {
             sample: 1,
             buffer_total: Size(128 << 20),
             ring_slots: 65536,
+            decap: decode::Decap::Outer,
+            ipv6: true,
+            direction: decode::Direction::Both,
+        }
+    }
+}
+
+impl Capture {
+    /// What to make of a packet.
+    pub fn decode(&self) -> decode::Options {
+        decode::Options {
+            decap: self.decap,
+            ipv6: self.ipv6,
+            direction: self.direction,
         }
     }
 }

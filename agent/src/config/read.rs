@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 12] = [
+        let cases: [(&str, [&str; 4]); 13] = [
             (
                 "[capture]\nsnaplne = 3\n",
                 ["line 2", "snaplne", "", "snaplen"],
@@ -215,6 +215,10 @@ mod tests {
             (
                 "[window]\nlength = 60\n",
                 ["line 2", "length", "60", "expected a string"],
+            ),
+            (
+                "[capture]\ndecap = \"both\"\n",
+                ["line 2", "decap", "both", "`outer` or `inner`"],
             ),
             ("[capture\n", ["line 1", "", "", ""]),
         ];

@@ -2,121 +2,181 @@
 
 use etherparse::{EtherType, Ethernet2HeaderSlice, SingleVlanHeaderSlice, ether_type};
 
+use super::Direction;
+use super::network::Ip;
 use crate::capture::Link;
 use crate::tally::Ignored;
 
-/// What follows the link headers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// IPv4 by its ethertype.
-    Ipv4,
-    /// IPv6 by its ethertype.
-    Ipv6,
-    /// One of both; the first half-byte tells.
-    Ip,
-}
-
-type Stripped<'a> = Result<(Protocol, &'a [u8]), Ignored>;
-
+const ETHERNET: Link = Link(1);
 /// Tags, labels and sessions stacked deeper than this are an attack.
 const MAX_DEPTH: usize = 16;
-/// Values below this are a length, and LLC follows.
+/// Smaller values in the place of an ethertype mean something else.
 const FIRST_ETHERTYPE: u16 = 0x0600;
 /// QinQ as it was before 802.1ad.
 const OLD_QINQ: EtherType = EtherType(0x9100);
 const MPLS: EtherType = EtherType(0x8847);
 const MPLS_MULTICAST: EtherType = EtherType(0x8848);
 const PPPOE_SESSION: EtherType = EtherType(0x8864);
+/// An Ethernet frame within another protocol.
+const BRIDGED_ETHERNET: EtherType = EtherType(0x6558);
+
+/// IPv4 directly behind an Ethernet header.
+#[inline]
+pub fn plain_ipv4(link: Link, data: &[u8]) -> Option<Ip<'_>> {
+    match ethernet_header(data) {
+        Ok((ether_type::IPV4, rest)) if link == ETHERNET => Some(Ip::V4(rest)),
+        _ => None,
+    }
+}
 
 /// Strips the headers of `link`.
-pub fn strip(link: Link, data: &[u8]) -> Stripped<'_> {
+pub fn strip(link: Link, data: &[u8]) -> Result<Ip<'_>, Ignored> {
     match link.0 {
-        1 => {
-            let header = Ethernet2HeaderSlice::from_slice(data).map_err(|_| Ignored::Truncated)?;
-            ethertype(header.ether_type(), &data[header.slice().len()..])
-        }
-        // BSD null (either byte order) and loopback: an address family.
-        0 | 108 => {
+        1 => ethernet(data),
+        // BSD null, in the byte order of the machine that captured.
+        0 => {
             let (family, rest) = split::<4>(data)?;
-            let family = if link.0 == 0 && family[0] != 0 {
-                family[0]
-            } else {
-                family[3]
-            };
-            // 2 is IPv4 everywhere; IPv6 is 10, 24, 28 or 30 by system.
-            match family {
-                2 | 10 | 24 | 28 | 30 => Ok((Protocol::Ip, rest)),
-                _ => Err(Ignored::NotIp),
-            }
+            let little = u32::from_le_bytes(*family);
+            address_family(little.min(little.swap_bytes()), rest)
         }
-        9 => ppp(data),
+        // BSD loopback, always big endian.
+        108 => {
+            let (family, rest) = split::<4>(data)?;
+            address_family(u32::from_be_bytes(*family), rest)
+        }
+        // PPP, and PPP or Cisco's protocol in HDLC framing.
+        9 | 50 => match data {
+            [0x0f | 0x8f, _, rest @ ..] => cisco_hdlc(rest),
+            _ => ppp(data),
+        },
+        51 => pppoe(data),
+        104 => cisco_hdlc(split::<2>(data)?.1),
+        // PPP after a byte that tells the direction.
+        204 => ppp(split::<1>(data)?.1),
         // Raw IP as numbered in files and, on some systems, by the kernel.
-        12 | 14 | 101 => Ok((Protocol::Ip, data)),
-        228 => Ok((Protocol::Ipv4, data)),
-        229 => Ok((Protocol::Ipv6, data)),
+        12 | 14 | 101 => Ip::sniff(data),
+        228 => Ok(Ip::V4(data)),
+        229 => Ok(Ip::V6(data)),
         // Linux cooked v1: the protocol in the last 2 of 16 bytes.
         113 => {
             let (header, rest) = split::<16>(data)?;
-            ethertype(
-                EtherType(u16::from_be_bytes([header[14], header[15]])),
-                rest,
-            )
+            cooked([header[14], header[15]], rest)
         }
         // Linux cooked v2: the protocol in the first 2 of 20 bytes.
         276 => {
             let (header, rest) = split::<20>(data)?;
-            ethertype(EtherType(u16::from_be_bytes([header[0], header[1]])), rest)
+            cooked([header[0], header[1]], rest)
         }
         _ => Err(Ignored::UnsupportedLink),
     }
 }
 
-fn ethertype(mut kind: EtherType, mut rest: &[u8]) -> Stripped<'_> {
+/// Whether a packet came in or went out, if its link header tells.
+pub fn direction(link: Link, data: &[u8]) -> Option<Direction> {
+    let packet_type = match link.0 {
+        113 => u16::from_be_bytes(*data.first_chunk()?),
+        276 => u16::from(*data.get(10)?),
+        204 if *data.first()? == 0 => return Some(Direction::In),
+        204 => return Some(Direction::Out),
+        _ => return None,
+    };
+    match packet_type {
+        // To this host, to all, to a group, to another host: received.
+        0..=3 => Some(Direction::In),
+        4 => Some(Direction::Out),
+        _ => None,
+    }
+}
+
+/// Strips an Ethernet header and what may follow it.
+pub fn ethernet(data: &[u8]) -> Result<Ip<'_>, Ignored> {
+    let (kind, rest) = ethernet_header(data)?;
+    ethertype(kind, rest)
+}
+
+/// Strips everything between an ethertype and IP.
+pub fn ethertype(mut kind: EtherType, mut rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     for _ in 0..MAX_DEPTH {
-        match kind {
-            ether_type::IPV4 => return Ok((Protocol::Ipv4, rest)),
-            ether_type::IPV6 => return Ok((Protocol::Ipv6, rest)),
+        (kind, rest) = match kind {
+            ether_type::IPV4 => return Ok(Ip::V4(rest)),
+            ether_type::IPV6 => return Ok(Ip::V6(rest)),
             ether_type::VLAN_TAGGED_FRAME | ether_type::PROVIDER_BRIDGING | OLD_QINQ => {
                 let tag =
                     SingleVlanHeaderSlice::from_slice(rest).map_err(|_| Ignored::Truncated)?;
-                kind = tag.ether_type();
-                rest = &rest[tag.slice().len()..];
+                (tag.ether_type(), &rest[tag.slice().len()..])
             }
             MPLS | MPLS_MULTICAST => return mpls(rest),
-            PPPOE_SESSION => return ppp(split::<6>(rest)?.1),
-            EtherType(length) if length < FIRST_ETHERTYPE => {
-                let (llc, after) = split::<8>(rest)?;
-                if llc[..6] != [0xaa, 0xaa, 3, 0, 0, 0] {
-                    return Err(Ignored::NotIp);
-                }
-                kind = EtherType(u16::from_be_bytes([llc[6], llc[7]]));
-                rest = after;
-            }
+            PPPOE_SESSION => return pppoe(rest),
+            BRIDGED_ETHERNET => ethernet_header(rest)?,
+            // A length: LLC follows.
+            EtherType(length) if length < FIRST_ETHERTYPE => llc(rest)?,
             _ => return Err(Ignored::NotIp),
         }
     }
     Err(Ignored::Malformed)
 }
 
-/// Labels up to the one at the bottom of the stack.
-fn mpls(mut rest: &[u8]) -> Stripped<'_> {
+fn ethernet_header(data: &[u8]) -> Result<(EtherType, &[u8]), Ignored> {
+    let header = Ethernet2HeaderSlice::from_slice(data).map_err(|_| Ignored::Truncated)?;
+    Ok((header.ether_type(), &data[header.slice().len()..]))
+}
+
+/// LLC that leads to an ethertype (SNAP) or to IP itself.
+fn llc(data: &[u8]) -> Result<(EtherType, &[u8]), Ignored> {
+    match split::<3>(data)? {
+        ([0x06, 0x06, 3], rest) => Ok((ether_type::IPV4, rest)),
+        ([0xaa, 0xaa, 3], rest) => match split::<5>(rest)? {
+            // RFC 1042, and 802.1H for bridges.
+            ([0, 0, 0 | 0xf8, high, low], rest) => {
+                Ok((EtherType(u16::from_be_bytes([*high, *low])), rest))
+            }
+            _ => Err(Ignored::NotIp),
+        },
+        _ => Err(Ignored::NotIp),
+    }
+}
+
+/// What Linux puts in the place of an ethertype: small numbers are its own, of
+/// which 4 is LLC and none of the others leads to IP.
+fn cooked(kind: [u8; 2], rest: &[u8]) -> Result<Ip<'_>, Ignored> {
+    match u16::from_be_bytes(kind) {
+        4 => llc(rest).and_then(|(kind, rest)| ethertype(kind, rest)),
+        0..FIRST_ETHERTYPE => Err(Ignored::NotIp),
+        kind => ethertype(EtherType(kind), rest),
+    }
+}
+
+fn address_family(family: u32, rest: &[u8]) -> Result<Ip<'_>, Ignored> {
+    match family {
+        // 2 is IPv4 everywhere; IPv6 is 10, 24, 28 or 30 by system.
+        2 | 10 | 24 | 28 | 30 => Ip::sniff(rest),
+        _ => Err(Ignored::NotIp),
+    }
+}
+
+/// Labels up to the one at the bottom of the stack. Nothing names what follows
+/// it; a pseudo-wire's control word starts with neither 4 nor 6.
+fn mpls(mut rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     for _ in 0..MAX_DEPTH {
         let (label, after) = split::<4>(rest)?;
         rest = after;
         if label[2] & 1 == 1 {
-            return match rest.first().map(|byte| byte >> 4) {
-                Some(4) => Ok((Protocol::Ipv4, rest)),
-                Some(6) => Ok((Protocol::Ipv6, rest)),
-                Some(_) => Err(Ignored::NotIp),
-                None => Err(Ignored::Truncated),
-            };
+            return Ip::sniff(rest);
         }
     }
     Err(Ignored::Malformed)
 }
 
+/// PPPoE; any code but 0 is discovery.
+fn pppoe(data: &[u8]) -> Result<Ip<'_>, Ignored> {
+    match split::<6>(data)? {
+        ([_, 0, ..], rest) => ppp(rest),
+        _ => Err(Ignored::NotIp),
+    }
+}
+
 /// PPP: address and control may be left out, the protocol may be one byte.
-fn ppp(data: &[u8]) -> Stripped<'_> {
+fn ppp(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     let data = data.strip_prefix(&[0xff, 0x03]).unwrap_or(data);
     let first = *data.first().ok_or(Ignored::Truncated)?;
     let (protocol, rest) = if first & 1 == 1 {
@@ -126,10 +186,17 @@ fn ppp(data: &[u8]) -> Stripped<'_> {
         (u16::from_be_bytes(*protocol), rest)
     };
     match protocol {
-        0x0021 => Ok((Protocol::Ipv4, rest)),
-        0x0057 => Ok((Protocol::Ipv6, rest)),
+        0x0021 => Ok(Ip::V4(rest)),
+        0x0057 => Ok(Ip::V6(rest)),
+        0x0281 | 0x0283 => mpls(rest),
         _ => Err(Ignored::NotIp),
     }
+}
+
+/// Cisco's HDLC after address and control: an ethertype.
+fn cisco_hdlc(data: &[u8]) -> Result<Ip<'_>, Ignored> {
+    let (kind, rest) = split::<2>(data)?;
+    ethertype(EtherType(u16::from_be_bytes(*kind)), rest)
 }
 
 fn split<const N: usize>(data: &[u8]) -> Result<(&[u8; N], &[u8]), Ignored> {

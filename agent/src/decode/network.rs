@@ -1,25 +1,84 @@
 //! The IP header.
 
+use std::net::Ipv4Addr;
+
 use etherparse::err::{ipv4, ipv6};
-use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice};
+use etherparse::{
+    IpNumber, Ipv4HeaderSlice, Ipv6ExtensionSlice, Ipv6HeaderSlice, LaxIpv4Slice, LaxIpv6Slice,
+};
 
 use crate::edge::Pair;
 use crate::tally::Ignored;
 
-/// Addresses of an IPv4 header.
-pub fn ipv4(data: &[u8]) -> Result<Pair, Ignored> {
-    match Ipv4HeaderSlice::from_slice(data) {
-        Ok(header) => Ok(Pair::new(header.source_addr(), header.destination_addr())),
-        Err(ipv4::HeaderSliceError::Len(_)) => Err(Ignored::Truncated),
-        Err(ipv4::HeaderSliceError::Content(_)) => Err(Ignored::Malformed),
-    }
+/// The bytes of an IP packet, of the version the header before it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ip<'a> {
+    /// IPv4.
+    V4(&'a [u8]),
+    /// IPv6.
+    V6(&'a [u8]),
 }
 
-/// Addresses of an IPv6 header.
-pub fn ipv6(data: &[u8]) -> Result<Pair, Ignored> {
-    match Ipv6HeaderSlice::from_slice(data) {
-        Ok(header) => Ok(Pair::new(header.source_addr(), header.destination_addr())),
-        Err(ipv6::HeaderSliceError::Len(_)) => Err(Ignored::Truncated),
-        Err(ipv6::HeaderSliceError::Content(_)) => Err(Ignored::Malformed),
+impl<'a> Ip<'a> {
+    /// For when no header names the version: the first half-byte does.
+    pub fn sniff(data: &'a [u8]) -> Result<Self, Ignored> {
+        match data.first().map(|byte| byte >> 4) {
+            Some(4) => Ok(Self::V4(data)),
+            Some(6) => Ok(Self::V6(data)),
+            Some(_) => Err(Ignored::NotIp),
+            None => Err(Ignored::Truncated),
+        }
+    }
+
+    /// Its addresses.
+    #[inline]
+    pub fn pair(self) -> Result<Pair, Ignored> {
+        match self {
+            Self::V4(data) => match Ipv4HeaderSlice::from_slice(data) {
+                Ok(header) => Ok(Pair::new(header.source_addr(), header.destination_addr())),
+                // Cut off within its options: the addresses stand before them.
+                Err(ipv4::HeaderSliceError::Len(_)) => match data.get(12..20) {
+                    Some(&[a, b, c, d, e, f, g, h]) => Ok(Pair::new(
+                        Ipv4Addr::new(a, b, c, d),
+                        Ipv4Addr::new(e, f, g, h),
+                    )),
+                    _ => Err(Ignored::Truncated),
+                },
+                Err(ipv4::HeaderSliceError::Content(_)) => Err(Ignored::Malformed),
+            },
+            Self::V6(data) => match Ipv6HeaderSlice::from_slice(data) {
+                Ok(header) => Ok(Pair::new(header.source_addr(), header.destination_addr())),
+                Err(ipv6::HeaderSliceError::Len(_)) => Err(Ignored::Truncated),
+                Err(ipv6::HeaderSliceError::Content(_)) => Err(Ignored::Malformed),
+            },
+        }
+    }
+
+    /// What it carries, after all extension headers, in one pass over them;
+    /// nothing for a fragment other than the first, which begins somewhere in
+    /// the middle.
+    pub fn payload(self) -> Option<(IpNumber, &'a [u8])> {
+        let (payload, begins) = match self {
+            Self::V4(data) => {
+                let (packet, _) = LaxIpv4Slice::from_slice(data).ok()?;
+                let begins = packet.header().fragments_offset().value() == 0;
+                (packet.payload().clone(), begins)
+            }
+            Self::V6(data) => {
+                let (packet, error) = LaxIpv6Slice::from_slice(data).ok()?;
+                // etherparse 0.21 walks beyond the end of the packet when it
+                // lists extension headers of which one could not be read.
+                if error.is_some() {
+                    return None;
+                }
+                let mut extensions = packet.extensions().clone().into_iter();
+                let begins = extensions.all(|extension| match extension {
+                    Ipv6ExtensionSlice::Fragment(it) => it.fragment_offset().value() == 0,
+                    _ => true,
+                });
+                (packet.payload().clone(), begins)
+            }
+        };
+        begins.then_some((payload.ip_number, payload.payload))
     }
 }

@@ -1,7 +1,9 @@
 //! What the tests of the whole program share.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
 
+pub mod frame;
 pub mod net;
+pub mod samples;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -52,21 +54,26 @@ pub fn frame(src: Ipv4Addr, dst: Ipv4Addr, payload: usize) -> Vec<u8> {
 
 /// Writes frames as an Ethernet capture, a millisecond apart.
 pub fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
+    write_capture(path, 1, frames);
+}
+
+/// Writes packets of any link type, a millisecond apart.
+pub fn write_capture(path: &Path, link: u32, packets: &[Vec<u8>]) {
     let mut bytes = Vec::new();
     let words = |bytes: &mut Vec<u8>, words: &[u32]| {
         words
             .iter()
             .for_each(|word| bytes.extend(word.to_le_bytes()));
     };
-    words(&mut bytes, &[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]);
-    for (n, frame) in frames.iter().enumerate() {
-        let length = frame.len() as u32;
+    words(&mut bytes, &[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, link]);
+    for (n, packet) in packets.iter().enumerate() {
+        let length = packet.len() as u32;
         let n = n as u32;
         words(
             &mut bytes,
             &[1_700_000_000 + n / 1000, n % 1000 * 1000, length, length],
         );
-        bytes.extend(frame);
+        bytes.extend(packet);
     }
     std::fs::write(path, bytes).unwrap();
 }

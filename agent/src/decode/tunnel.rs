@@ -1,0 +1,67 @@
+//! IP within IP: VXLAN, GRE and IP-in-IP.
+
+use etherparse::{EtherType, UdpHeaderSlice, ip_number};
+
+use super::link;
+use super::network::Ip;
+
+/// Tunnels nested deeper than this are an attack.
+const MAX_DEPTH: usize = 8;
+/// VXLAN's port, and the one Linux used before there was one.
+const VXLAN_PORTS: [u16; 2] = [4789, 8472];
+
+/// The innermost IP packet whose addresses can be read. A tunnel that leads
+/// nowhere (cut off, a later fragment, no IP inside) ends the search: the
+/// packet around it still is an edge.
+pub fn innermost(outer: Ip<'_>) -> Ip<'_> {
+    let mut packet = outer;
+    for _ in 0..MAX_DEPTH {
+        match inside(packet) {
+            Some(inner) if inner.pair().is_ok() => packet = inner,
+            _ => break,
+        }
+    }
+    packet
+}
+
+fn inside(packet: Ip<'_>) -> Option<Ip<'_>> {
+    match packet.payload()? {
+        (ip_number::IPV4, payload) => Some(Ip::V4(payload)),
+        (ip_number::IPV6, payload) => Some(Ip::V6(payload)),
+        (ip_number::GRE, payload) => gre(payload),
+        (ip_number::UDP, payload) => vxlan(payload),
+        _ => None,
+    }
+}
+
+/// GRE as in RFC 2784 and 2890. Version 1 (PPTP) and source routes (RFC 1701)
+/// are not followed.
+fn gre(data: &[u8]) -> Option<Ip<'_>> {
+    const CHECKSUM: u8 = 0x80;
+    const ROUTING: u8 = 0x40;
+    const KEY: u8 = 0x20;
+    const SEQUENCE: u8 = 0x10;
+
+    let ([flags, version, kind @ ..], rest) = data.split_first_chunk::<4>()?;
+    if flags & ROUTING != 0 || version & 7 != 0 {
+        return None;
+    }
+    let optional = (flags & (CHECKSUM | KEY | SEQUENCE)).count_ones() as usize;
+    let kind = EtherType(u16::from_be_bytes(*kind));
+    link::ethertype(kind, rest.get(4 * optional..)?).ok()
+}
+
+/// VXLAN, told by its port and the flag that its identifier is valid.
+fn vxlan(data: &[u8]) -> Option<Ip<'_>> {
+    const VALID: u8 = 0x08;
+
+    let udp = UdpHeaderSlice::from_slice(data).ok()?;
+    if !VXLAN_PORTS.contains(&udp.destination_port()) {
+        return None;
+    }
+    let (header, frame) = data[udp.slice().len()..].split_first_chunk::<8>()?;
+    if header[0] & VALID == 0 {
+        return None;
+    }
+    link::ethernet(frame).ok()
+}
