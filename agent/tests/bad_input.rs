@@ -29,7 +29,20 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         "missing.toml",
         "[sketch]\nweights = \"/no/such.safetensors\"\n",
     );
-    let folder_name = folder.path().to_str().unwrap();
+    let barren = folder.path().join("barren");
+    std::fs::create_dir(&barren).unwrap();
+    std::fs::write(
+        barren.join("notes.pcap"),
+        "no capture, whatever it is called",
+    )
+    .unwrap();
+    let barren = barren.to_str().unwrap();
+    let greedy = file(
+        "greedy.toml",
+        "[sketch]\nmemory = \"2MiB\"\nmemory_total = \"1MiB\"\n",
+    );
+    let tight = file("tight.toml", "[sketch]\nmemory = \"64KiB\"\n");
+    let endless = file("endless.toml", "[window]\nlength = \"0s\"\n");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
 
@@ -41,7 +54,11 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         ),
         (&["replay", &text], 1, &["text.pcap", "not a capture"]),
         (&["replay", &empty], 1, &["empty.pcap", "not a capture"]),
-        (&["replay", folder_name], 1, &[folder_name, "directory"]),
+        (
+            &["replay", barren],
+            1,
+            &["barren", "no capture in this directory"],
+        ),
         (
             &["run", "-i", "nope0"],
             1,
@@ -82,6 +99,45 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
             &["run", "-i", "lo", "--device", "cuda:0"],
             1,
             &["cuda:0", "--features cuda"],
+        ),
+        (
+            &["run", "-i", "lo", "-c", &greedy],
+            78,
+            &["sketch.memory = 2MiB", "sketch.memory_total = 1MiB"],
+        ),
+        (
+            &["run", "-i", "lo", "-c", &tight],
+            78,
+            &["sketch.memory = 64KiB", "at least 128KiB"],
+        ),
+        (
+            &["run", "-i", "lo", "-c", &endless],
+            78,
+            &["endless.toml", "line 2", "length", "0s", "100ms to 366d"],
+        ),
+        (
+            &["run", "-i", "nope*"],
+            1,
+            &["no interface matches nope*", "lo"],
+        ),
+        (
+            &["run", "-i", "lo", "-x", "lo"],
+            1,
+            &["no interface is left"],
+        ),
+        (&["run", "-i", "/(/"], 2, &["/(/", "regular expression"]),
+        (&["run", "--window", "soon"], 2, &["soon", "60s"]),
+        (
+            &["replay", &text, "--window", "0s"],
+            2,
+            &["100ms to 366d", "whole"],
+        ),
+        (&["query", "--src", "10.0.0.1"], 2, &["--dst"]),
+        (&["query", "--node", "somewhere"], 2, &["somewhere"]),
+        (
+            &["top", "--agent", "127.0.0.1:1"],
+            1,
+            &["no agent answers at 127.0.0.1:1", "--agent"],
         ),
         (&["replay"], 2, &["FILES"]),
         (&["replay", &text, "--speed", "0"], 2, &["max"]),
@@ -137,4 +193,55 @@ fn no_right_to_capture_is_said_with_the_remedy() {
     for part in ["no permission", "CAP_NET_RAW", "setcap", "make demo"] {
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn a_variable_that_is_wrong_is_named() {
+    for (name, value, part) in [
+        ("CRANE_CAPTURE_SNAPLEN", "7", "64 to 32767"),
+        ("CRANE_CAPTURE_SNAPLNE", "96", "snaplen"),
+        ("CRANE_SNAPLEN", "96", "CRANE_SECTION_KEY"),
+    ] {
+        let mut command = std::process::Command::new(common::AGENT);
+        let output = command
+            .args(["run", "-i", "lo"])
+            .env(name, value)
+            .output()
+            .unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{said}");
+        assert!(said.contains(name) && said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_vanishes_ends_a_loop_with_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("short.pcap");
+    let frames = vec![common::frame(common::address(1), common::address(2), 8); 100];
+    common::write_pcap(&path, &frames);
+    let mut command = std::process::Command::new(common::AGENT);
+    command
+        .args([
+            "replay",
+            path.to_str().unwrap(),
+            "--loop",
+            "--speed",
+            "1",
+            "--format",
+            "json",
+        ])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let running = command.spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::fs::remove_file(&path).unwrap();
+    let output = running.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("short.pcap: no such file"), "{said}");
+    let capture = &common::json(&output)["captures"][0];
+    let packets = capture["packets"].as_u64().unwrap();
+    assert!(packets >= 100 && packets % 100 == 0, "{packets}");
+    assert_eq!(capture["top"][0]["packets"], packets);
 }

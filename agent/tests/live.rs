@@ -14,8 +14,12 @@ const AGENT_PORT: u16 = 9732;
 const PROMETHEUS_PORT: u16 = 9090;
 
 fn capture(cable: &Cable) -> Running {
+    capture_with(cable, &["-i", "cable"])
+}
+
+fn capture_with(cable: &Cable, args: &[&str]) -> Running {
     let mut command = Cable::command(&cable.left, AGENT);
-    command.args(["run", "-i", "cable"]).stderr(Stdio::piped());
+    command.arg("run").args(args).stderr(Stdio::piped());
     let mut agent = Running::start(&mut command);
     agent.wait_for_line("metrics are at http://127.0.0.1:9732/metrics");
     agent
@@ -140,4 +144,96 @@ fn an_interface_that_goes_away_and_comes_back_is_captured_again() {
         series(&metrics(&cable), "crane_heavy_hitter_packets", &labels)
             .filter(|packets| *packets == 3.0)
     });
+}
+
+#[test]
+fn windows_turn_with_the_clock_and_forget_who_is_gone() {
+    let Some(cable) = Cable::lay() else { return };
+    let mut agent = capture_with(&cable, &["-i", "cable", "--window", "2s"]);
+    cable.ping(20);
+    let labels = [("src", RIGHT), ("dst", LEFT)];
+    let heavy = |text: &str| series(text, "crane_heavy_hitter_packets", &labels);
+    let complete = |text: &str| series(text, "crane_window_complete", &[("interface", "cable")]);
+    assert_eq!(complete(&metrics(&cable)), Some(0.0));
+    eventually("the window to be complete", || {
+        let text = metrics(&cable);
+        (complete(&text) == Some(1.0) && heavy(&text) == Some(20.0)).then_some(())
+    });
+    // Nothing comes any more, and the clock alone turns the window.
+    eventually("the pair to vanish", || {
+        let text = metrics(&cable);
+        let source = series(&text, "crane_top_source_packets", &[("ip", RIGHT)]);
+        (heavy(&text).is_none() && source.is_none()).then_some(())
+    });
+    let text = metrics(&cable);
+    assert_eq!(
+        series(&text, "crane_sketch_edges_total", &[("interface", "cable")]),
+        Some(40.0),
+        "totals never go back"
+    );
+    let (code, _) = agent.stop("-TERM");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn interfaces_are_chosen_by_pattern_and_variables_lose_to_flags() {
+    let Some(cable) = Cable::lay() else { return };
+    cable.plug_second();
+    let names = |variables: &[(&str, &str)], args: &[&str]| {
+        let mut command = Cable::command(&cable.left, AGENT);
+        command.arg("run").args(args).stderr(Stdio::piped());
+        command.envs(variables.iter().copied());
+        let mut agent = Running::start(&mut command);
+        let line = agent.wait_for_line("capturing");
+        let (_, rest) = line.split_once("interfaces=\"").unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    };
+    let both = names(&[], &[]);
+    assert!(
+        both == "cable,second" || both == "second,cable",
+        "{both}: without loopback"
+    );
+    assert_eq!(names(&[], &["-x", "sec*"]), "cable");
+    assert_eq!(names(&[], &["-i", "/^se/"]), "second");
+    let variable = [("CRANE_CAPTURE_INTERFACES", "[\"second\"]")];
+    assert_eq!(names(&variable, &[]), "second");
+    assert_eq!(names(&variable, &["-i", "cab*"]), "cable");
+}
+
+#[test]
+fn a_direction_and_a_sample_can_be_chosen() {
+    let Some(cable) = Cable::lay() else { return };
+    let total = |name: &str| series(&metrics(&cable), name, &[("interface", "cable")]);
+    for (direction, source) in [("in", RIGHT), ("out", LEFT)] {
+        let mut command = Cable::command(&cable.left, AGENT);
+        command.args(["run", "-i", "cable"]).stderr(Stdio::piped());
+        let mut agent = Running::start(command.env("CRANE_CAPTURE_DIRECTION", direction));
+        agent.wait_for_line("metrics are at");
+        cable.ping(10);
+        eventually("one half of the packets", || {
+            let seen = series(
+                &metrics(&cable),
+                "crane_heavy_hitter_packets",
+                &[("src", source)],
+            );
+            (total("crane_sketch_edges_total") == Some(10.0) && seen == Some(10.0)).then_some(())
+        });
+    }
+    let mut command = Cable::command(&cable.left, AGENT);
+    command.args(["run", "-i", "cable"]).stderr(Stdio::piped());
+    let mut agent = Running::start(command.env("CRANE_CAPTURE_SAMPLE", "4"));
+    agent.wait_for_line("metrics are at");
+    cable.ping(200);
+    let (edges, scaled) = eventually("the books to close", || {
+        let text = metrics(&cable);
+        let labels = [("interface", "cable"), ("reason", "sampled")];
+        let sampled = series(&text, "crane_capture_ignored_packets_total", &labels)?;
+        let edges = series(&text, "crane_sketch_edges_total", &labels[..1])?;
+        let scaled = series(&text, "crane_window_packets", &labels[..1])?;
+        (sampled + edges == 400.0 && scaled == 4.0 * edges).then_some((edges, scaled))
+    });
+    assert!(
+        (50.0..150.0).contains(&edges),
+        "{edges} of 400, estimated {scaled}"
+    );
 }

@@ -131,3 +131,137 @@ fn people_get_a_table() {
         assert!(text.contains(part), "{text}");
     }
 }
+
+#[test]
+fn windows_are_cut_by_packet_time_and_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    // A millisecond apart: 2.5 windows of a second.
+    let frames: Vec<Vec<u8>> = (0..2500)
+        .map(|n| frame(address(n / 1000), address(9), 8))
+        .collect();
+    write_pcap(&path, &frames);
+    let path = path.to_str().unwrap();
+    let replay = |args: &[&str]| {
+        let all = [&["replay", "-q", path, "--format", "json"], args].concat();
+        json(&agent(&all))["captures"][0].clone()
+    };
+    let capture = replay(&["--window", "1s", "--verify"]);
+    let windows = capture["windows"].as_array().unwrap();
+    let packets: Vec<u64> = windows
+        .iter()
+        .map(|w| w["packets"].as_u64().unwrap())
+        .collect();
+    assert_eq!(packets, [1000, 1000, 500]);
+    for (n, window) in windows.iter().enumerate() {
+        assert_eq!(window["start"], 1_700_000_000.0 + n as f64);
+        assert_eq!(window["end"], 1_700_000_001.0 + n as f64);
+        let heavy = &window["top"].as_array().unwrap();
+        assert_eq!(heavy.len(), 1);
+        assert_eq!(heavy[0]["src"], address(n as u32).to_string());
+    }
+    assert_eq!(
+        capture["top"].as_array().unwrap().len(),
+        3,
+        "over the whole file"
+    );
+    let verify = &capture["verify"];
+    assert_eq!(
+        (&verify["distinct"], &verify["are"]),
+        (&json!(3), &json!(0.0))
+    );
+    let whole = replay(&[]);
+    assert_eq!(whole["top"], capture["top"]);
+    assert_eq!((&whole["windows"], whole.get("verify")), (&json!([]), None));
+    let output = agent(&["replay", "-q", path, "--window", "1s", "--verify"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("+2s") && text.contains("exact counts of 3 pairs"),
+        "{text}"
+    );
+}
+
+#[test]
+fn time_that_goes_back_or_leaps_turns_no_window_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    write_pcap(&path, &vec![frame(address(1), address(2), 8); 40]);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let record = 16 + frame(address(1), address(2), 8).len();
+    // Seconds of packet 10: an hour later; of 20: before the beginning.
+    for (packet, seconds) in [(10, 1_700_003_600u32), (20, 5)] {
+        let at = 24 + packet * record;
+        bytes[at..at + 4].copy_from_slice(&seconds.to_le_bytes());
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let args = [
+        "replay",
+        "-q",
+        path.to_str().unwrap(),
+        "--format",
+        "json",
+        "--window",
+        "1s",
+    ];
+    let capture = json(&agent(&args))["captures"][0].clone();
+    let windows = capture["windows"].as_array().unwrap();
+    let packets: Vec<u64> = windows
+        .iter()
+        .map(|w| w["packets"].as_u64().unwrap())
+        .collect();
+    assert_eq!(packets, [10, 30], "windows without packets cost nothing");
+    assert_eq!(windows[1]["start"], 1_700_003_600.0);
+}
+
+#[test]
+fn each_interface_of_a_file_is_reported_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.pcapng");
+    let block = |kind: u32, body: &[u8]| {
+        let length = (12 + body.len() as u32).to_le_bytes();
+        [&kind.to_le_bytes(), &length[..], body, &length].concat()
+    };
+    let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    let packet = |interface: u32, data: &[u8]| {
+        let length = data.len() as u32;
+        let padded = [data, &[0; 3][..(4 - data.len() % 4) % 4]].concat();
+        block(
+            6,
+            &[&words(&[interface, 0, 7, length, length])[..], &padded].concat(),
+        )
+    };
+    let ethernet = frame(address(1), address(2), 8);
+    let bytes = [
+        block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, !0, !0])),
+        // Ethernet, called eth0; then raw IP, without a name.
+        block(
+            1,
+            &[&words(&[1, 65535])[..], &[2, 0, 4, 0], b"eth0", &[0; 4]].concat(),
+        ),
+        packet(0, &ethernet),
+        block(1, &words(&[101, 65535])),
+        packet(1, &ethernet[14..]),
+        packet(0, &ethernet),
+        packet(1, &frame(address(3), address(4), 8)[14..]),
+    ];
+    std::fs::write(&path, bytes.concat()).unwrap();
+    let report = json(&agent(&[
+        "replay",
+        "-q",
+        path.to_str().unwrap(),
+        "--format",
+        "json",
+    ]));
+    let captures = report["captures"].as_array().unwrap();
+    assert_eq!(captures.len(), 2);
+    assert_eq!(
+        (&captures[0]["interface"], &captures[0]["edges"]),
+        (&json!("eth0"), &json!(2))
+    );
+    assert_eq!(
+        (&captures[1]["interface"], &captures[1]["edges"]),
+        (&json!(null), &json!(2))
+    );
+    assert_eq!(captures[0]["top"][0]["packets"], 2);
+    assert_eq!(captures[1]["top"].as_array().unwrap().len(), 2);
+}

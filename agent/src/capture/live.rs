@@ -91,7 +91,16 @@ pub fn list() -> anyhow::Result<Vec<Device>> {
 }
 
 fn exists(name: &str) -> bool {
-    !name.contains('/') && Path::new("/sys/class/net").join(name).exists()
+    index(name).is_some()
+}
+
+/// The kernel's number of an interface: one that is made anew has another.
+fn index(name: &str) -> Option<u32> {
+    if name.contains('/') {
+        return None;
+    }
+    let file = Path::new("/sys/class/net").join(name).join("ifindex");
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// An interface and where its packets go.
@@ -107,6 +116,7 @@ pub struct Interface {
 struct Open {
     capture: Capture<Active>,
     link: Link,
+    index: Option<u32>,
     dropped: Wrapping,
     interface_dropped: Wrapping,
     stats_at: Instant,
@@ -177,6 +187,7 @@ impl Interface {
         }
         Ok(Open {
             link: Link(u32::try_from(capture.get_datalink().0)?),
+            index: index(name),
             capture,
             dropped: Wrapping::default(),
             interface_dropped: Wrapping::default(),
@@ -202,12 +213,20 @@ impl Interface {
             });
         });
         if let Err(error) = result {
-            tracing::warn!(interface = self.name, %error, "capture lost; trying to open it again");
-            self.count_drops();
-            self.capture = None;
-            self.retry_at = Instant::now() + RETRY;
-            self.tap.tally().up.store(false, Relaxed);
+            self.lose(&error);
         }
+    }
+
+    /// Closes a capture that gives no more packets.
+    fn lose(&mut self, why: &dyn std::fmt::Display) {
+        if self.capture.is_none() {
+            return;
+        }
+        tracing::warn!(interface = self.name, error = %why, "capture lost; trying to open it again");
+        self.count_drops();
+        self.capture = None;
+        self.retry_at = Instant::now() + RETRY;
+        self.tap.tally().up.store(false, Relaxed);
     }
 
     /// Books what the kernel and the interface lost.
@@ -229,7 +248,15 @@ impl Interface {
     /// What is due now and then: drop counters, opening again what went away.
     fn look_after(&mut self) {
         match &self.capture {
-            Some(open) if open.stats_at.elapsed() >= RETRY => self.count_drops(),
+            Some(open) if open.stats_at.elapsed() >= RETRY => {
+                // libpcap may miss this: it looks once, maybe too early.
+                if open.index != index(&self.name) {
+                    self.drain();
+                    self.lose(&"the interface is gone");
+                } else {
+                    self.count_drops();
+                }
+            }
             None if Instant::now() >= self.retry_at => match self.start() {
                 Ok(open) => {
                     tracing::info!(interface = self.name, "capture is back");

@@ -1,0 +1,271 @@
+//! The HTTP server and its client, as their users see them.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{
+    AGENT, Running, address, agent, arp, frame, free_port, get, json, series, stderr, write_pcap,
+};
+use serde_json::{Value, json};
+
+/// An agent that has replayed a small capture and serves it. Windows are of
+/// 100 ms, packets a millisecond apart: two windows and a half.
+fn serving(folder: &Path, config: &str) -> (Running, u16) {
+    let capture = folder.join("small.pcap");
+    let mut frames = Vec::new();
+    for n in 0..250u32 {
+        frames.push(match n {
+            7 => arp(),
+            // Heavier in the second window by packets, lighter by bytes.
+            0..100 => frame(address(1), address(2), 1000),
+            100..180 => frame(address(3), address(4), 10),
+            180..200 => frame(address(5), address(4), 1400),
+            _ => frame(address(8), address(9), 10),
+        });
+    }
+    write_pcap(&capture, &frames);
+    let file = folder.join("agent.toml");
+    std::fs::write(&file, config).unwrap();
+    let port = free_port();
+    let mut command = Command::new(AGENT);
+    command
+        .args([
+            "replay",
+            "small.pcap",
+            "--serve",
+            "--window",
+            "100ms",
+            "-c",
+            "agent.toml",
+        ])
+        .arg(format!("--listen=127.0.0.1:{port}"))
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    running.wait_for_line("all packets replayed");
+    (running, port)
+}
+
+fn ask(port: u16, path: &str) -> (String, Value) {
+    let (status, body) = get(port, path).unwrap();
+    let code = status.split(' ').nth(1).unwrap().to_owned();
+    let value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{path}: {body}"));
+    (code, value)
+}
+
+#[test]
+fn every_path_answers_and_mistakes_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_agent, port) = serving(folder.path(), "");
+    assert_eq!(get(port, "/healthz").unwrap().1, "ok\n");
+    assert_eq!(get(port, "/readyz").unwrap().1, "ok\n");
+
+    let (code, answer) = ask(port, "/api/v1/interfaces");
+    let interface = &answer["interfaces"][0];
+    assert_eq!((code.as_str(), &interface["packets"]), ("200", &json!(250)));
+    assert_eq!(interface["interface"], "small.pcap");
+    assert_eq!(interface["ignored"]["not_ip"], 1);
+    assert_eq!(interface["last"]["packets"], 50);
+
+    let (_, answer) = ask(
+        port,
+        "/api/v1/heavy-hitters?interface=small.pcap&window=last&by=bytes",
+    );
+    let pairs = answer["interfaces"][0]["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 1);
+    assert_eq!(
+        (&pairs[0]["src"], &pairs[0]["packets"]),
+        (&json!("10.0.0.8"), &json!(50))
+    );
+    assert_eq!(answer["interfaces"][0]["sources"][0]["ip"], "10.0.0.8");
+    assert_eq!(answer["interfaces"][0]["seconds"], 0.1);
+
+    let (_, answer) = ask(port, "/api/v1/flow?src=10.0.0.8&dst=10.0.0.9");
+    let exact = json!({"packets": 50, "bytes": 50 * 52, "low": 50, "high": 50});
+    assert_eq!(answer["interfaces"][0]["estimate"], exact);
+    let (_, answer) = ask(port, "/api/v1/node?ip=10.0.0.9&window=last");
+    assert_eq!(answer["interfaces"][0]["received"], exact);
+    assert_eq!(answer["interfaces"][0]["sent"]["packets"], 0);
+    let (_, answer) = ask(
+        port,
+        "/api/v1/flow?src=10.0.0.8&dst=10.0.0.9&window=current",
+    );
+    assert_eq!(
+        answer["interfaces"][0]["estimate"]["packets"], 0,
+        "nothing came after the end"
+    );
+
+    for (path, code, part) in [
+        ("/api/v1/flow?dst=10.0.0.1", "400", "src is missing"),
+        ("/api/v1/flow?src=10.0.0.1&dst=me", "400", "dst=me"),
+        (
+            "/api/v1/flow?src=::1&dst=::2&window=next",
+            "400",
+            "current or last",
+        ),
+        (
+            "/api/v1/flow?src=::1&dst=::2&interface=eth9",
+            "400",
+            "one of small.pcap",
+        ),
+        ("/api/v1/node?ip=1.2.3.4.5", "400", "ip=1.2.3.4.5"),
+        ("/api/v1/heavy-hitters?by=color", "400", "packets or bytes"),
+        (
+            "/api/v1/heavy-hitters?top=5",
+            "400",
+            "unknown parameter top",
+        ),
+        ("/api/v1/interfaces?x=1", "400", "unknown parameter x"),
+        ("/api/v2/flow", "404", "no such path"),
+    ] {
+        let (seen, answer) = ask(port, path);
+        let error = answer["error"].as_str().unwrap();
+        assert_eq!(seen, code, "{path}");
+        assert!(error.contains(part), "{path}: {error}");
+    }
+}
+
+#[test]
+fn the_watch_list_and_the_last_window_are_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let watch = "[export]\nwatch = [{src = \"10.0.0.8\", dst = \"10.0.0.9\"}, {src = \"::1\", dst = \"::2\"}]\n";
+    let (_agent, port) = serving(folder.path(), watch);
+    let text = get(port, "/metrics").unwrap().1;
+    let watched = |src: &str| series(&text, "crane_flow_estimate_packets", &[("src", src)]);
+    assert_eq!(watched("10.0.0.8"), Some(50.0));
+    assert_eq!(watched("::1"), Some(0.0));
+    let of_file = [("interface", "small.pcap")];
+    assert_eq!(series(&text, "crane_window_packets", &of_file), Some(50.0));
+    assert_eq!(series(&text, "crane_window_complete", &of_file), Some(1.0));
+    assert_eq!(
+        series(&text, "crane_capture_packets_total", &of_file),
+        Some(250.0)
+    );
+    let hitters = text
+        .lines()
+        .filter(|line| line.starts_with("crane_heavy_hitter_packets{"));
+    assert_eq!(hitters.count(), 1, "who was heavy before is gone");
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("process_resident_memory_bytes "))
+    );
+}
+
+#[test]
+fn query_and_top_ask_over_tcp_and_over_a_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("api.sock");
+    let config = format!("[export]\nsocket = {socket:?}\n");
+    let (running, port) = serving(folder.path(), &config);
+    for place in [
+        format!("127.0.0.1:{port}"),
+        socket.to_str().unwrap().to_owned(),
+    ] {
+        let pair = [
+            "query", "--src", "10.0.0.8", "--dst", "10.0.0.9", "--agent", &place,
+        ];
+        let output = agent(&pair);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            text.contains("small.pcap") && text.contains("50 and 50"),
+            "{text}{}",
+            stderr(&output)
+        );
+        let node = agent(&[
+            "query", "--node", "10.0.0.9", "--format", "json", "--agent", &place,
+        ]);
+        assert_eq!(json(&node)["interfaces"][0]["received"]["packets"], 50);
+        let top = String::from_utf8(agent(&["top", "--agent", &place]).stdout).unwrap();
+        assert!(top.contains("10.0.0.8 → 10.0.0.9"), "{top}");
+    }
+    let place = format!("127.0.0.1:{port}");
+    let wrong = agent(&["query", "--node", "::1", "-i", "eth9", "--agent", &place]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(stderr(&wrong).contains("one of small.pcap"));
+    drop(running);
+    let gone = agent(&["top", "--agent", &place]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(
+        stderr(&gone).contains("is it running?"),
+        "{}",
+        stderr(&gone)
+    );
+
+    // A socket that was left behind is no obstacle; other files are.
+    let (_again, _) = serving(folder.path(), &config);
+    let note = folder.path().join("note.txt");
+    std::fs::write(&note, "keep me").unwrap();
+    let config = format!("[export]\nsocket = {note:?}\n");
+    std::fs::write(folder.path().join("agent.toml"), config).unwrap();
+    let file = folder.path().join("agent.toml");
+    let capture = folder.path().join("small.pcap");
+    let (file, capture) = (file.to_str().unwrap(), capture.to_str().unwrap());
+    let refused = agent(&[
+        "replay",
+        capture,
+        "--serve",
+        "--listen",
+        "127.0.0.1:0",
+        "-c",
+        file,
+    ]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        stderr(&refused).contains("note.txt"),
+        "{}",
+        stderr(&refused)
+    );
+    assert_eq!(std::fs::read_to_string(&note).unwrap(), "keep me");
+}
+
+#[test]
+fn slow_and_large_requests_cost_nobody_else_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_agent, port) = serving(folder.path(), "");
+    // More guests than there are seats, none of whom finishes a request.
+    let start = Instant::now();
+    let mut slow: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream
+                .write_all(b"GET /metrics HTTP/1.1\r\nHost: ")
+                .unwrap();
+            stream
+        })
+        .collect();
+    let answer = common::eventually("an answer beside slow guests", || get(port, "/healthz"));
+    assert_eq!(answer.1, "ok\n");
+    let mut rest = String::new();
+    slow[0]
+        .set_read_timeout(Some(Duration::from_secs(15)))
+        .unwrap();
+    let _ = slow[0].read_to_string(&mut rest);
+    assert!(
+        start.elapsed() < Duration::from_secs(15),
+        "who is slow is shown out"
+    );
+    drop(slow);
+
+    let mut large = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let head = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(100_000));
+    // The server may hang up while we are still talking.
+    let _ = large.write_all(head.as_bytes());
+    large
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .unwrap();
+    let mut answer = Vec::new();
+    let _ = large.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+        "{answer}"
+    );
+    assert_eq!(get(port, "/healthz").unwrap().1, "ok\n");
+}
