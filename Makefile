@@ -12,7 +12,7 @@ run: $(AGENT)
 
 ## demo: the same agent on a generated capture, paced and looped
 demo: $(AGENT) $(SAMPLE)
-	$(AGENT) replay $(SAMPLE) --serve --loop --speed 1 $(ARGS)
+	$(AGENT) replay $(SAMPLE) --serve --loop --speed 1 --window 60s $(ARGS)
 
 $(SAMPLE): $(AGENT)
 	$(AGENT) sample $(SAMPLE)

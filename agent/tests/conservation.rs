@@ -208,6 +208,29 @@ fn what_a_slow_sketch_cannot_take_is_counted_as_dropped() {
 }
 
 #[test]
+fn a_second_signal_ends_what_takes_too_long() {
+    let Some(cable) = Cable::lay() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scattered.pcap");
+    scattered(&path, 40_000);
+    // A batch of this size keeps tensors on a CPU busy for many seconds.
+    let config = folder.path().join("slow.toml");
+    std::fs::write(
+        &config,
+        "[sketch]\nbatch = 20000\ndevice = \"cpu-tensor\"\n",
+    )
+    .unwrap();
+    let mut running = capture(&cable, &["-i", "cable", "-c", config.to_str().unwrap()]);
+    assert!(cable.send("cable", &path, RATE, 1).succeeds());
+    std::thread::sleep(Duration::from_millis(500));
+    running.signal("-TERM");
+    std::thread::sleep(Duration::from_millis(500));
+    let (code, took) = running.stop("-INT");
+    assert_eq!(code, Some(130), "it was still at work");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+#[test]
 fn a_flood_of_pairs_does_not_flood_prometheus() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flood.pcap");
@@ -230,6 +253,12 @@ fn a_flood_of_pairs_does_not_flood_prometheus() {
     let (k, constant) = (10, 60);
     assert!((4 * k..=12 * k).contains(&hitters.count()));
     assert!(of_interface.count() <= constant + 12 * k);
-    let edges = books(&text, path.to_str().unwrap())[1];
-    assert_eq!(edges, 1_000_000);
+    let name = path.to_str().unwrap();
+    assert_eq!(books(&text, name)[1], 1_000_000);
+    let of_file = |family: &str| series(&text, family, &[("interface", name)]).unwrap();
+    assert!(of_file("crane_sketch_expansions_total") >= 1.0);
+    assert!(
+        of_file("crane_sketch_memory_bytes") <= 1024.0 * 1024.0,
+        "the default budget"
+    );
 }

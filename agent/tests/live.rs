@@ -34,7 +34,13 @@ fn metrics(cable: &Cable) -> String {
 #[test]
 fn what_was_sent_is_what_prometheus_shows() {
     let Some(cable) = Cable::lay() else { return };
-    let mut agent = capture(&cable);
+    let watch = format!("CRANE_EXPORT_WATCH=[{{src = \"{RIGHT}\", dst = \"{LEFT}\"}}]");
+    let mut command = Cable::command(&cable.left, "env");
+    command
+        .args([&watch, AGENT, "run", "-i", "cable"])
+        .stderr(Stdio::piped());
+    let mut agent = Running::start(&mut command);
+    agent.wait_for_line("metrics are at http://127.0.0.1:9732/metrics");
     let prometheus = Prometheus::start(AGENT_PORT, PROMETHEUS_PORT, Some(&cable.left));
     cable.ping(50);
 
@@ -79,7 +85,7 @@ fn every_panel_has_data(prometheus: &Prometheus) {
             }
         }
     }
-    assert!(expressions >= 6);
+    assert!(expressions >= 12);
 }
 
 #[test]

@@ -87,21 +87,24 @@ fn twice_the_same_and_the_same_on_both_executors() {
             .status
             .success()
     );
-    let replay = |device: &str| {
-        let output = agent(&[
-            "replay", "-q", path, "--format", "json", "--seed", "5", "--device", device,
-        ]);
-        let mut report = json(&output);
+    let replay = |args: &[&str]| {
+        let always = ["replay", "-q", path, "--format", "json", "--seed", "5"];
+        let mut report = json(&agent(&[&always, args].concat()));
         report
             .as_object_mut()
             .unwrap()
             .retain(|key, _| key == "captures");
         report
     };
-    let first = replay("cpu");
-    assert_eq!(first, replay("cpu"));
-    assert_eq!(first, replay("cpu-tensor"));
-    assert_eq!(first["captures"][0]["packets"], 9000);
+    let windows = ["--window", "2s", "--verify"];
+    let first = replay(&windows);
+    assert!(first == replay(&windows), "not the same twice");
+    let whole = replay(&["--device", "cpu"]);
+    assert!(
+        whole == replay(&["--device", "cpu-tensor"]),
+        "not the same on tensors"
+    );
+    assert_eq!(whole["captures"][0]["packets"], 9000);
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
                     })),
                     Err(error) => {
                         tracing::warn!(%error, "a connection could not be accepted");
-                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        tokio::time::sleep(Duration::from_secs(1)).await;
                     }
                 }
             }

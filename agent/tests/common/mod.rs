@@ -124,17 +124,17 @@ impl Running {
         Self(command.stdin(Stdio::null()).spawn().unwrap())
     }
 
+    /// Sends a signal.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.0.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Sends a signal and waits; exit code and how long it took.
     pub fn stop(&mut self, signal: &str) -> (Option<i32>, Duration) {
         let start = Instant::now();
-        let pid = self.0.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args([signal, &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        self.signal(signal);
         let code = self.0.wait().unwrap().code();
         (code, start.elapsed())
     }
