@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::hash::Hash;
 
-use crane_model::{Crane, Flow};
+use crane_model::Flow;
 
 /// Who is in the list stays there until someone outside is heavier by this
 /// many percent, so that two of about the same size do not take turns.
@@ -28,15 +28,15 @@ impl<K> Default for Hitters<K> {
 }
 
 impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
-    /// The `top` heaviest of `crane` by each measure.
-    pub fn of(crane: &Crane<K>, top: usize) -> Self {
-        Self::default().follow(crane, top)
+    /// The `top` heaviest of these by each measure.
+    pub fn of(flows: impl Iterator<Item = Flow<K>>, top: usize) -> Self {
+        Self::default().follow(flows, top)
     }
 
-    /// The `top` heaviest of `crane`, where those who are in this list have
-    /// an advantage.
-    pub fn follow(&self, crane: &Crane<K>, top: usize) -> Self {
-        let flows: Vec<Flow<K>> = crane.heavy().collect();
+    /// The `top` heaviest of these, where those who are in this list have an
+    /// advantage.
+    pub fn follow(&self, flows: impl Iterator<Item = Flow<K>>, top: usize) -> Self {
+        let flows: Vec<Flow<K>> = flows.collect();
         Self {
             by_packets: choose(&flows, top, |flow| flow.packets, &self.by_packets),
             by_bytes: choose(&flows, top, |flow| flow.bytes, &self.by_bytes),

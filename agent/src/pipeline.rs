@@ -67,7 +67,12 @@ impl Pipeline {
     /// Starts a worker without lanes; lists have `top` entries.
     pub fn start(config: &Config, purpose: Purpose, top: usize, seed: u64) -> anyhow::Result<Self> {
         let weights = weights::load(config.sketch.weights.as_deref())?;
-        let blueprint = Arc::new(Blueprint::new(&config.sketch, weights, seed));
+        let blueprint = Arc::new(Blueprint::new(
+            &config.sketch,
+            weights,
+            config.capture.sample,
+            seed,
+        ));
         let (sharing, windows, cut, keep_ended) = match purpose {
             Purpose::Live(interfaces, _) => {
                 (interfaces, 2, Cut::Linger(config.sketch.linger()), true)

@@ -114,12 +114,8 @@ impl Question {
 }
 
 fn estimate(window: &Window, about: About) -> crane_model::Result<Vec<Estimate>> {
-    let sketches = &window.sketches;
     Ok(match about {
-        About::Flow(pair) => vec![sketches.pairs.flow(pair)?.into()],
-        About::Node(node) => vec![
-            sketches.sources.flow(node)?.into(),
-            sketches.destinations.flow(node)?.into(),
-        ],
+        About::Flow(pair) => vec![window.sketches.pair(pair)?.into()],
+        About::Node(node) => window.sketches.node(node)?.map(Into::into).to_vec(),
     })
 }

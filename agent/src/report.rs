@@ -55,7 +55,7 @@ impl Summary {
             expansions: sketches.pairs.layers().expansions(),
             memory_bytes: lane.memory_bytes(),
             saturated: sketches.is_saturated(),
-            top: Hitters::of(&sketches.pairs, top),
+            top: Hitters::of(sketches.heavy_pairs(), top),
             verify: verify.transpose()?,
             windows: std::mem::take(&mut lane.history),
         })

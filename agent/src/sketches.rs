@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crane_model::crown::Slot;
 use crane_model::encoder::CODE;
-use crane_model::{Arrival, Crane, DeviceChoice, Edge, Settings, Weights};
+use crane_model::{Arrival, Crane, DeviceChoice, Edge, Flow, Settings, Weights};
 
 use crate::config;
 use crate::edge::{Pair, model_node};
@@ -25,11 +25,14 @@ pub struct Blueprint {
     device: DeviceChoice,
     max_layers: usize,
     node_percent: u8,
+    one_in: u32,
     seed: u64,
 }
 
 /// Three sketches of the same packets.
 pub struct Sketches {
+    /// Each packet stands for this many.
+    one_in: u32,
     /// By source and destination.
     pub pairs: Crane<Pair>,
     /// By source.
@@ -39,13 +42,14 @@ pub struct Sketches {
 }
 
 impl Blueprint {
-    /// Sketches as `config` wants them.
-    pub fn new(config: &config::Sketch, weights: Weights, seed: u64) -> Self {
+    /// Sketches as `config` wants them, of one packet in so many.
+    pub fn new(config: &config::Sketch, weights: Weights, one_in: u32, seed: u64) -> Self {
         Self {
             weights: Arc::new(weights),
             device: config.device,
             max_layers: config.max_layers,
             node_percent: config.node_percent,
+            one_in,
             seed,
         }
     }
@@ -59,6 +63,7 @@ impl Blueprint {
         let pairs = LEAST + more - 2 * (nodes - LEAST);
         let layers = |needed: fn(&Sketches) -> usize| previous.map_or(1, needed);
         Ok(Sketches {
+            one_in: self.one_in,
             pairs: self.crane(pairs, layers(|s| in_use(&s.pairs)), Pair::model_edge)?,
             sources: self.crane(nodes, layers(|s| in_use(&s.sources)), model_node)?,
             destinations: self.crane(nodes, layers(|s| in_use(&s.destinations)), model_node)?,
@@ -123,6 +128,48 @@ impl Sketches {
             self.destinations.layers(),
         ];
         layers.iter().any(|layers| layers.is_saturated())
+    }
+
+    /// The heaviest pairs.
+    pub fn heavy_pairs(&self) -> impl Iterator<Item = Flow<Pair>> {
+        self.pairs.heavy().map(|flow| self.honest(flow))
+    }
+
+    /// The heaviest senders.
+    pub fn heavy_sources(&self) -> impl Iterator<Item = Flow<Ipv6Addr>> {
+        self.sources.heavy().map(|flow| self.honest(flow))
+    }
+
+    /// The heaviest receivers.
+    pub fn heavy_destinations(&self) -> impl Iterator<Item = Flow<Ipv6Addr>> {
+        self.destinations.heavy().map(|flow| self.honest(flow))
+    }
+
+    /// What is known of a pair.
+    pub fn pair(&self, pair: Pair) -> crane_model::Result<Flow<Pair>> {
+        Ok(self.honest(self.pairs.flow(pair)?))
+    }
+
+    /// What a node sends and receives.
+    pub fn node(&self, node: Ipv6Addr) -> crane_model::Result<[Flow<Ipv6Addr>; 2]> {
+        let ends = [self.sources.flow(node)?, self.destinations.flow(node)?];
+        Ok(ends.map(|flow| self.honest(flow)))
+    }
+
+    /// An answer of a sketch, no surer of itself than sampling allows: three
+    /// standard deviations to both sides, but no fewer than were seen.
+    fn honest<K>(&self, flow: Flow<K>) -> Flow<K> {
+        if self.one_in == 1 {
+            return flow;
+        }
+        let one_in = u64::from(self.one_in);
+        let spread = (flow.packets.saturating_mul(one_in - 1) as f64).sqrt();
+        let spread = (3.0 * spread).ceil() as u64;
+        Flow {
+            low: flow.low.saturating_sub(spread).max(flow.low / one_in),
+            high: flow.high.saturating_add(spread),
+            ..flow
+        }
     }
 
     /// Stores a batch in all three.
@@ -231,9 +278,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_sample_makes_answers_less_sure() {
+        let weights = crate::weights::load(None).unwrap();
+        let blueprint = Blueprint::new(&config::Sketch::default(), weights, 4, 1);
+        let sketches = blueprint.build(FLOOR, None).unwrap();
+        let flow = |packets| Flow {
+            key: (),
+            packets,
+            bytes: 0,
+            low: packets,
+            high: packets,
+        };
+        let sure = sketches.honest(flow(40_000));
+        assert_eq!(
+            (sure.low, sure.packets, sure.high),
+            (38_960, 40_000, 41_040)
+        );
+        let small = sketches.honest(flow(8));
+        assert_eq!((small.low, small.high), (2, 23), "two were seen");
+    }
+
+    #[test]
     fn sketches_keep_to_their_budget() {
         let weights = crate::weights::load(None).unwrap();
-        let blueprint = Blueprint::new(&config::Sketch::default(), weights, 1);
+        let blueprint = Blueprint::new(&config::Sketch::default(), weights, 1, 1);
         for budget in [FLOOR, 100_000, 512 << 10, 4 << 20] {
             let mut sketches = blueprint.build(budget, None).unwrap();
             let mut batch = Batch::default();

@@ -83,15 +83,21 @@ impl InterfaceView {
     /// the pairs in `watch`.
     pub fn of(lane: &mut Lane, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
         let (window, _) = lane.answering();
-        let flows = watch.iter().map(|pair| window.sketches.pairs.flow(*pair));
+        let flows = watch.iter().map(|pair| window.sketches.pair(*pair));
         lane.exported = Exported {
             watched: flows.collect::<Result<_, _>>()?,
-            pairs: lane.exported.pairs.follow(&window.sketches.pairs, top),
-            sources: lane.exported.sources.follow(&window.sketches.sources, top),
+            pairs: lane
+                .exported
+                .pairs
+                .follow(window.sketches.heavy_pairs(), top),
+            sources: lane
+                .exported
+                .sources
+                .follow(window.sketches.heavy_sources(), top),
             destinations: lane
                 .exported
                 .destinations
-                .follow(&window.sketches.destinations, top),
+                .follow(window.sketches.heavy_destinations(), top),
         };
         let sketches = &lane.current.sketches;
         Ok(Self {
@@ -136,9 +142,9 @@ impl WindowView {
             },
             packets: window.packets,
             bytes: window.bytes,
-            pairs: Hitters::of(&window.sketches.pairs, top),
-            sources: Hitters::of(&window.sketches.sources, top),
-            destinations: Hitters::of(&window.sketches.destinations, top),
+            pairs: Hitters::of(window.sketches.heavy_pairs(), top),
+            sources: Hitters::of(window.sketches.heavy_sources(), top),
+            destinations: Hitters::of(window.sketches.heavy_destinations(), top),
         }
     }
 }
