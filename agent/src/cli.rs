@@ -9,6 +9,7 @@ use crane_model::{Carry, DeviceChoice, Ids};
 
 use crate::capture::pattern::Pattern;
 use crate::eval::methods;
+use crate::sample::Kind;
 use crate::size::Size;
 use crate::span::Span;
 
@@ -74,6 +75,9 @@ pub enum Command {
     Sample {
         /// Where to write it.
         file: PathBuf,
+        /// What it is like; `skewed` and `hostile` are for measuring speed.
+        #[arg(long, value_enum, default_value_t = Kind::Office)]
+        kind: Kind,
         /// How many packets.
         #[arg(long, default_value_t = 60_000)]
         packets: u64,

@@ -8,10 +8,11 @@ use std::time::Instant;
 use rtrb::Consumer;
 use rustc_hash::FxHashMap;
 
+use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::edge::{Edge, Pair};
 use crate::metrics::BatchMetrics;
-use crate::sketches::{Batch, Blueprint, Sketches};
+use crate::sketches::{Blueprint, Sketches};
 use crate::snapshot::{Exported, WindowView};
 use crate::span::Span;
 use crate::tally::Tally;
@@ -48,12 +49,19 @@ pub struct Window {
 }
 
 impl Window {
-    fn store(&mut self, batch: &Batch, latest: u64) -> crane_model::Result<()> {
-        self.latest = self.latest.max(latest);
+    fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
+        self.latest = self.latest.max(batch.latest);
         self.packets += batch.packets;
         self.bytes += batch.bytes;
         self.sketches.store(batch)
     }
+}
+
+/// What lanes work with, one after the other.
+#[derive(Default)]
+pub struct Work {
+    edges: Vec<Edge>,
+    batch: Batch,
 }
 
 /// Exact counts beside the sketch.
@@ -163,13 +171,16 @@ impl Lane {
     }
 
     /// Stores the next `count` packets of the ring.
-    pub fn store(&mut self, batch: &mut Batch, count: usize) -> anyhow::Result<()> {
+    pub fn store(&mut self, work: &mut Work, count: usize) -> anyhow::Result<()> {
         let start = Instant::now();
+        work.edges.clear();
         let chunk = self.ring.read_chunk(count)?;
-        // Copied out, because a window may turn in the middle of them.
         let (first, second) = chunk.as_slices();
-        let edges: Vec<Edge> = first.iter().chain(second).copied().collect();
+        // Copied out, because a window may turn in the middle of them.
+        work.edges.extend_from_slice(first);
+        work.edges.extend_from_slice(second);
         chunk.commit_all();
+        let Work { edges, batch } = work;
         let mut rest = &edges[..];
         while let Some(edge) = rest.first() {
             self.reach(edge.time)?;
@@ -189,15 +200,14 @@ impl Lane {
     }
 
     fn store_now(&mut self, batch: &mut Batch, edges: &[Edge]) -> anyhow::Result<()> {
-        batch.fold(edges.iter(), self.scale);
+        batch.fold(edges, self.scale);
         let expansions = self.current.sketches.expansions();
-        let latest = edges.iter().map(|edge| edge.time).max().unwrap_or(0);
-        self.current.store(batch, latest)?;
+        self.current.store(batch)?;
         if let Some(whole) = &mut self.whole {
-            whole.store(batch, latest)?;
+            whole.store(batch)?;
         }
         if let Some(exact) = &mut self.exact {
-            for arrival in &batch.pairs.arrivals {
+            for arrival in batch.pairs() {
                 *exact.entry(arrival.key).or_insert(0) += arrival.packets;
             }
         }

@@ -4,6 +4,7 @@
 //! The way of a packet: [`capture`] → [`decode`] → [`ring`] → [`worker`] →
 //! [`snapshot`] → [`metrics`] and [`http`].
 
+mod batch;
 mod budget;
 mod capture;
 mod cli;

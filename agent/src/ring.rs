@@ -1,6 +1,7 @@
 //! The ring between a capture and the sketch worker: bounded, one writer, one
 //! reader. The writer decodes and keeps the books.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -15,6 +16,10 @@ use crate::edge::Edge;
 use crate::tally::{Ignored, Tally};
 use crate::{config, decode};
 
+/// Packets that are handed over together: the counters and the ring are
+/// shared with another core, which is dear.
+const HANDFUL: usize = 256;
+
 /// The end a capture writes to.
 pub struct Tap {
     tally: Arc<Tally>,
@@ -22,6 +27,16 @@ pub struct Tap {
     decode: decode::Options,
     one_in: u32,
     rng: Xoshiro256PlusPlus,
+    /// Taken in, but not yet handed over.
+    hand: Hand,
+}
+
+#[derive(Default)]
+struct Hand {
+    packets: u64,
+    bytes: u64,
+    ignored: [u64; Ignored::ALL.len()],
+    edges: Vec<Edge>,
 }
 
 /// A ring for `slots` packets and its two ends.
@@ -39,61 +54,104 @@ pub fn ring(
         decode: config.decode(),
         one_in: config.sample,
         rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+        hand: Hand::default(),
     };
     (tap, consumer)
 }
 
 impl Tap {
-    /// Counts and decodes a packet.
-    fn take_in(&mut self, packet: &Packet<'_>) -> Option<Edge> {
-        self.tally.receive(packet.wire_len.into());
+    /// Decodes a packet and keeps it for the next flush; true if one is due.
+    #[inline]
+    fn take_in(&mut self, packet: &Packet<'_>) -> bool {
+        self.hand.packets += 1;
+        self.hand.bytes += u64::from(packet.wire_len);
         // By lot, not every Nth: traffic has rhythms.
         if self.one_in > 1 && self.rng.random_range(0..self.one_in) != 0 {
-            self.tally.ignore(Ignored::Sampled);
-            return None;
-        }
-        match decode::pair(packet.link, packet.data, &self.decode) {
-            Ok(pair) => Some(Edge {
-                pair,
-                bytes: packet.wire_len,
-                time: packet.time,
-            }),
-            Err(reason) => {
-                self.tally.ignore(reason);
-                None
+            self.hand.ignored[Ignored::Sampled as usize] += 1;
+        } else {
+            match decode::pair(packet.link, packet.data, &self.decode) {
+                Ok(pair) => self.hand.edges.push(Edge {
+                    pair,
+                    bytes: packet.wire_len,
+                    time: packet.time,
+                }),
+                Err(reason) => self.hand.ignored[reason as usize] += 1,
             }
         }
+        self.hand.packets as usize >= HANDFUL
     }
 
-    /// Passes a packet on; if the ring is full the packet is dropped and
-    /// counted. Never blocks: for live captures.
+    /// Takes a packet of a live capture.
+    #[inline]
     pub fn offer(&mut self, packet: &Packet<'_>) {
-        if let Some(edge) = self.take_in(packet)
-            && self.ring.push(edge).is_err()
-        {
-            self.tally.ring_full.fetch_add(1, Relaxed);
+        if self.take_in(packet) {
+            self.hand_over();
         }
     }
 
-    /// Passes a packet on, waiting while the ring is full: for files. Fails
-    /// if the reader is gone.
+    /// Passes on what was taken; what the ring has no room for is dropped and
+    /// counted. Never blocks: for live captures.
+    pub fn hand_over(&mut self) {
+        self.count();
+        self.push();
+        let lost = self.hand.edges.len() as u64;
+        self.hand.edges.clear();
+        self.tally.ring_full.fetch_add(lost, Relaxed);
+    }
+
+    /// Takes a packet of a file. Fails if the reader of the ring is gone.
+    #[inline]
     pub fn deliver(&mut self, packet: &Packet<'_>) -> Result<(), WorkerGone> {
-        let Some(mut edge) = self.take_in(packet) else {
-            return Ok(());
-        };
+        if self.take_in(packet) {
+            return self.deliver_all();
+        }
+        Ok(())
+    }
+
+    /// Passes on what was taken, waiting while the ring is full: for files.
+    pub fn deliver_all(&mut self) -> Result<(), WorkerGone> {
+        self.count();
         loop {
-            match self.ring.push(edge) {
-                Ok(()) => return Ok(()),
-                Err(_) if self.ring.is_abandoned() => return Err(WorkerGone),
-                Err(rtrb::PushError::Full(back)) => edge = back,
+            self.push();
+            if self.hand.edges.is_empty() {
+                return Ok(());
+            }
+            if self.ring.is_abandoned() {
+                return Err(WorkerGone);
             }
             thread::sleep(Duration::from_micros(50));
         }
     }
 
+    /// Enters what was taken into the books.
+    fn count(&mut self) {
+        self.tally.receive(
+            mem::take(&mut self.hand.packets),
+            mem::take(&mut self.hand.bytes),
+        );
+        for (reason, count) in Ignored::ALL.into_iter().zip(&mut self.hand.ignored) {
+            if *count > 0 {
+                self.tally.ignore(reason, mem::take(count));
+            }
+        }
+    }
+
+    /// Puts into the ring what fits.
+    fn push(&mut self) {
+        let (pushed, _) = self.ring.push_partial_slice(&self.hand.edges);
+        let pushed = pushed.len();
+        self.hand.edges.drain(..pushed);
+    }
+
     /// The books this end keeps.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.hand_over();
     }
 }
 
@@ -126,16 +184,19 @@ mod tests {
             tap.offer(&packet(&frame));
         }
         tap.offer(&packet(&frame[..3]));
+        assert_eq!(tally.packets.load(Relaxed), 0, "still in the hand");
+        tap.hand_over();
         assert_eq!(tally.packets.load(Relaxed), 11);
         assert_eq!(tally.bytes.load(Relaxed), 1100);
         assert_eq!(tally.ring_full.load(Relaxed), 6);
         assert_eq!(tally.outstanding(), 4, "what is in the ring");
         assert_eq!(consumer.pop().unwrap().bytes, 100);
         drop(consumer);
-        assert!(tap.deliver(&packet(&frame)).is_ok(), "there is room again");
-        assert!(
-            tap.deliver(&packet(&frame)).is_err(),
-            "nobody will ever make room"
-        );
+        assert!(tap.deliver(&packet(&frame)).is_ok());
+        assert!(tap.deliver_all().is_ok(), "there is room again");
+        assert!(tap.deliver(&packet(&frame)).is_ok());
+        assert!(tap.deliver_all().is_err(), "nobody will ever make room");
+        drop(tap);
+        assert_eq!(tally.ring_full.load(Relaxed), 7, "what is left is counted");
     }
 }

@@ -1,9 +1,11 @@
-//! A sample capture: a small office on a busy minute.
+//! Sample captures, to look at and to measure with.
 //!
-//! A few hundred hosts talk to a few dozen servers, some pairs far more than
-//! others; one host scans a subnet; a flood with forged sources hits one
-//! server; a little ARP and IPv6. All addresses are from ranges reserved for
-//! private use and documentation.
+//! - *office*: a few hundred hosts talk to a few dozen servers, some pairs far
+//!   more than others; one host scans a subnet; a flood with forged sources hits
+//!   one server; a little ARP and IPv6. All addresses are from ranges reserved
+//!   for private use and documentation.
+//! - *skewed*: about 1 % as many pairs as packets, in bursts, few of them heavy.
+//! - *hostile*: 60 % as many pairs as packets: nearly everyone is new.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -22,16 +24,33 @@ const START: u64 = 1_700_000_000;
 /// Bytes kept of each packet.
 const SNAPLEN: usize = 96;
 
+/// What a sample is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// A small office on a busy minute.
+    Office,
+    /// Few pairs, in bursts.
+    Skewed,
+    /// Nearly every packet from someone new.
+    Hostile,
+}
+
 /// Writes a capture of `packets` packets.
-pub fn write(path: &Path, packets: u64, seed: u64) -> anyhow::Result<()> {
+pub fn write(path: &Path, kind: Kind, packets: u64, seed: u64) -> anyhow::Result<()> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     let mut out = BufWriter::new(file);
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, SNAPLEN as u32, 1] {
         out.write_all(&word.to_le_bytes())?;
     }
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut bursts = Bursts::new((packets / 100).max(1));
     for number in 0..packets {
-        let (frame, wire_len) = frame(number, packets, &mut rng)?;
+        let (frame, wire_len) = match kind {
+            Kind::Office => frame(number, packets, &mut rng)?,
+            Kind::Skewed => imix(bursts.next(&mut rng), &mut rng)?,
+            Kind::Hostile if rng.random_bool(0.6) => imix(rng.random(), &mut rng)?,
+            Kind::Hostile => imix(bursts.next(&mut rng), &mut rng)?,
+        };
         let micros = number * 1_000_000 / RATE;
         let captured = &frame[..frame.len().min(SNAPLEN)];
         let head = [
@@ -92,6 +111,60 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
     let mut frame = Vec::with_capacity(builder.size(payload.len()));
     builder.write(&mut frame, &payload)?;
     let length = frame.len() as u32;
+    Ok((frame, length))
+}
+
+/// Pairs in bursts: some are at it at any time, each for a few packets.
+struct Bursts {
+    pairs: u64,
+    active: Vec<(u64, u32)>,
+}
+
+impl Bursts {
+    /// Pairs that are sending at the same time.
+    const AT_ONCE: usize = 64;
+    /// Packets of a burst, on average.
+    const LENGTH: u32 = 16;
+
+    fn new(pairs: u64) -> Self {
+        Self {
+            pairs,
+            active: Vec::new(),
+        }
+    }
+
+    /// The pair of the next packet, both addresses in one number.
+    fn next(&mut self, rng: &mut impl Rng) -> u64 {
+        if self.active.len() < Self::AT_ONCE {
+            // Few ranks have most of the bursts; a number made of the rank
+            // looks like an address.
+            let rank = (self.pairs as f64).powf(rng.random::<f64>()) as u64;
+            let pair = rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ rank.rotate_left(32);
+            self.active
+                .push((pair, rng.random_range(1..2 * Self::LENGTH)));
+        }
+        let at = rng.random_range(0..self.active.len());
+        let (pair, left) = &mut self.active[at];
+        let pair = *pair;
+        *left -= 1;
+        if *left == 0 {
+            self.active.swap_remove(at);
+        }
+        pair
+    }
+}
+
+/// A frame between the addresses of `pair`, of a usual length.
+fn imix(pair: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u8>, u32)> {
+    let length = [64, 64, 64, 64, 64, 64, 64, 576, 576, 576, 576, 1500][rng.random_range(0..12)];
+    let (src, dst) = ((pair >> 32) as u32, pair as u32);
+    let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+        .ipv4(src.to_be_bytes(), dst.to_be_bytes(), 64)
+        .udp(rng.random_range(1024..65535), 443);
+    // The rest is not captured.
+    let payload = [0; SNAPLEN];
+    let mut frame = Vec::with_capacity(2 * SNAPLEN);
+    builder.write(&mut frame, &payload[..SNAPLEN.min(length as usize) - 42])?;
     Ok((frame, length))
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crane_model::crown::Slot;
 use crane_model::encoder::CODE;
-use crane_model::{Arrival, Crane, DeviceChoice, Edge, Flow, Settings, Weights};
+use crane_model::{Crane, DeviceChoice, Edge, Flow, Settings, Weights};
 
+use crate::batch::Batch;
 use crate::config;
 use crate::edge::{Pair, model_node};
 
@@ -174,9 +175,9 @@ impl Sketches {
 
     /// Stores a batch in all three.
     pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
-        self.pairs.store(&batch.pairs.arrivals)?;
-        self.sources.store(&batch.sources.arrivals)?;
-        self.destinations.store(&batch.destinations.arrivals)
+        self.pairs.store(batch.pairs())?;
+        self.sources.store(batch.sources())?;
+        self.destinations.store(batch.destinations())
     }
 }
 
@@ -193,84 +194,6 @@ fn in_use<K: Copy + Eq + Hash>(crane: &Crane<K>) -> usize {
 fn needed<K: Copy + Eq + Hash>(crane: &Crane<K>) -> u64 {
     let entries = crane.heavy().count() * entry_bytes::<K>();
     in_use(crane) as u64 * LAYER + entries as u64
-}
-
-/// Packets folded into arrivals; keeps its memory from batch to batch.
-#[derive(Default)]
-pub struct Batch {
-    /// By source and destination.
-    pub pairs: Folded<Pair>,
-    sources: Folded<Ipv6Addr>,
-    destinations: Folded<Ipv6Addr>,
-    /// Packets in the batch, each counted as often as it stands for.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-/// Arrivals without equal keys.
-pub struct Folded<K> {
-    place: rustc_hash::FxHashMap<K, usize>,
-    /// In order of first arrival.
-    pub arrivals: Vec<Arrival<K>>,
-}
-
-impl<K> Default for Folded<K> {
-    fn default() -> Self {
-        Self {
-            place: Default::default(),
-            arrivals: Vec::new(),
-        }
-    }
-}
-
-impl<K: Copy + Eq + Hash> Folded<K> {
-    fn clear(&mut self) {
-        self.place.clear();
-        self.arrivals.clear();
-    }
-
-    fn add(&mut self, key: K, to_edge: fn(&K) -> Edge, packets: u64, bytes: u64) {
-        let at = *self.place.entry(key).or_insert(self.arrivals.len());
-        match self.arrivals.get_mut(at) {
-            Some(arrival) => {
-                arrival.packets += packets;
-                arrival.bytes += bytes;
-            }
-            None => self.arrivals.push(Arrival {
-                key,
-                edge: to_edge(&key),
-                packets,
-                bytes,
-            }),
-        }
-    }
-}
-
-impl Batch {
-    /// Folds packets, each of which stands for `scale`.
-    pub fn fold<'a>(&mut self, edges: impl Iterator<Item = &'a crate::edge::Edge>, scale: u64) {
-        self.pairs.clear();
-        self.sources.clear();
-        self.destinations.clear();
-        (self.packets, self.bytes) = (0, 0);
-        for edge in edges {
-            let bytes = u64::from(edge.bytes) * scale;
-            self.packets += scale;
-            self.bytes += bytes;
-            self.pairs.add(edge.pair, Pair::model_edge, scale, bytes);
-        }
-        for Arrival {
-            key,
-            packets,
-            bytes,
-            ..
-        } in &self.pairs.arrivals
-        {
-            self.sources.add(key.src, model_node, *packets, *bytes);
-            self.destinations.add(key.dst, model_node, *packets, *bytes);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -313,7 +236,7 @@ mod tests {
                         time: 0,
                     })
                     .collect();
-                batch.fold(edges.iter(), 1);
+                batch.fold(&edges, 1);
                 sketches.store(&batch).unwrap();
             }
             assert!(

@@ -75,15 +75,15 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a packet that was handed over.
-    pub fn receive(&self, bytes: u64) {
-        self.packets.fetch_add(1, Relaxed);
+    /// Counts packets that were handed over.
+    pub fn receive(&self, packets: u64, bytes: u64) {
+        self.packets.fetch_add(packets, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts a packet that became no edge.
-    pub fn ignore(&self, reason: Ignored) {
-        self.ignored[reason as usize].fetch_add(1, Relaxed);
+    /// Counts packets that became no edge.
+    pub fn ignore(&self, reason: Ignored, packets: u64) {
+        self.ignored[reason as usize].fetch_add(packets, Relaxed);
     }
 
     /// How many were ignored for this reason.

@@ -13,10 +13,9 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 
 use crate::edge::Pair;
-use crate::lane::Lane;
+use crate::lane::{Lane, Work};
 use crate::question::Question;
 use crate::report::Summary;
-use crate::sketches::Batch;
 use crate::snapshot::{InterfaceView, Snapshot};
 
 /// When a batch is stored.
@@ -84,7 +83,7 @@ impl Worker {
     /// Works until it is asked to finish and the last capture has ended.
     pub fn run(self) -> anyhow::Result<()> {
         let mut bench = Bench::default();
-        let mut batch = Batch::default();
+        let mut tools = Work::default();
         let mut published = Instant::now();
         let mut last_packet = Instant::now();
         loop {
@@ -100,7 +99,7 @@ impl Worker {
                     lane.abandon();
                 }
                 let (work, ended) = self
-                    .work(lane, &mut batch)
+                    .work(lane, &mut tools)
                     .with_context(|| lane.name.clone())?;
                 stored |= work;
                 if ended && !lane.ended {
@@ -156,7 +155,7 @@ impl Worker {
 
     /// Stores a batch if one is due; whether it did, and whether the lane has
     /// ended.
-    fn work(&self, lane: &mut Lane, batch: &mut Batch) -> anyhow::Result<(bool, bool)> {
+    fn work(&self, lane: &mut Lane, tools: &mut Work) -> anyhow::Result<(bool, bool)> {
         // Asked before looking into the ring: nothing comes after it.
         let ended = lane.ring.is_abandoned();
         // A batch has to fit the ring, which would never be full of it otherwise.
@@ -172,7 +171,7 @@ impl Worker {
         let since = *lane.waiting.get_or_insert_with(Instant::now);
         let due = matches!(self.cut, Cut::Linger(linger) if since.elapsed() >= linger);
         if ready == full || ended || due {
-            lane.store(batch, ready)?;
+            lane.store(tools, ready)?;
             return Ok((true, false));
         }
         Ok((false, false))

@@ -212,6 +212,7 @@ impl Interface {
                 interface: 0,
             });
         });
+        self.tap.hand_over();
         if let Err(error) = result {
             self.lose(&error);
         }

@@ -49,10 +49,11 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Sample {
             file,
+            kind,
             packets,
             seed,
         } => {
-            sample::write(&file, packets, seed)?;
+            sample::write(&file, kind, packets, seed)?;
             writeln!(out, "{}: {packets} packets", file.display())?;
         }
         Command::Man => clap_mangen::Man::new(Cli::command()).render(&mut out)?,

@@ -130,6 +130,14 @@ impl File {
         }
     }
 
+    /// Passes on what the taps still hold. A worker that is gone says itself
+    /// why.
+    fn hand_over(&mut self) {
+        for interface in &mut self.interfaces {
+            let _ = interface.tap.as_mut().map(Tap::deliver_all);
+        }
+    }
+
     fn tap(&mut self, interface: u32) -> Option<&mut Tap> {
         self.interfaces.get_mut(interface as usize)?.tap.as_mut()
     }
@@ -146,6 +154,7 @@ impl Player<'_> {
     /// Delivers all packets of a file.
     fn play(&mut self, file: &mut File) {
         file.error = self.deliver(file).err();
+        file.hand_over();
         for interface in &file.interfaces {
             if let Some(tap) = &interface.tap {
                 tap.tally().up.store(false, Relaxed);
@@ -172,7 +181,10 @@ impl Player<'_> {
             };
             earliest = earliest.min(packet.time);
             latest = latest.max(packet.time);
-            pace.wait(packet.time, self.stop);
+            if let Some(early) = pace.early(packet.time) {
+                file.hand_over();
+                stop::wait(self.stop, early);
+            }
             let time = packet.time.saturating_add(file.shift);
             let packet = Packet { time, ..packet };
             let delivered = match file.tap(packet.interface) {
@@ -308,16 +320,16 @@ impl Pace {
         Self { speed, first: None }
     }
 
-    /// Waits until the packet of `time` is due.
-    fn wait(&mut self, time: u64, stop: &AtomicBool) {
+    /// How long it is until the packet of `time` is due, if that is worth
+    /// waiting for.
+    #[inline]
+    fn early(&mut self, time: u64) -> Option<Duration> {
         let Speed::Times(times) = self.speed else {
-            return;
+            return None;
         };
         let (start, first) = *self.first.get_or_insert((Instant::now(), time));
         let due = Duration::from_nanos((time.saturating_sub(first) as f64 / times) as u64);
         let early = due.saturating_sub(start.elapsed());
-        if early > Duration::from_millis(1) {
-            stop::wait(stop, early);
-        }
+        (early > Duration::from_millis(1)).then_some(early)
     }
 }
