@@ -26,9 +26,11 @@ test: setup-test
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) test --locked --workspace
 
-## bench: store and query of the paper profile, on one core
+## bench: store and query on one core, then replay beside tcpdump, nfpcapd and softflowd
 bench: setup
-	$(CARGO) bench --locked -p crane-model --bench paper
+	@sh .ci/need tcpdump tcpdump nfpcapd nfdump softflowd softflowd taskset util-linux
+	RAYON_NUM_THREADS=1 $(CARGO) bench --locked -p crane-model
+	$(CARGO) bench --locked -p crane-agent --bench speed
 
 ## check-cuda: compile and link the CUDA build, without a GPU (10 to 20 minutes)
 check-cuda: setup

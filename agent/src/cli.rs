@@ -136,6 +136,9 @@ pub struct Replay {
     /// Count exactly, too, and show how far off the sketch is.
     #[arg(long)]
     pub verify: bool,
+    /// Decode only: what the sketch costs is the difference.
+    #[arg(long, hide = true)]
+    pub no_sketch: bool,
     /// How many pairs to show.
     #[arg(long, value_name = "K", default_value_t = 10)]
     pub top: usize,

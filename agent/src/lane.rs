@@ -49,6 +49,12 @@ pub struct Window {
 }
 
 impl Window {
+    /// Whether the window is over at `time`. One that reaches the end of time
+    /// never is.
+    fn is_over(&self, time: u64) -> bool {
+        self.end.is_some_and(|end| time >= end && end < u64::MAX)
+    }
+
     fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
         self.latest = self.latest.max(batch.latest);
         self.packets += batch.packets;
@@ -98,6 +104,7 @@ pub struct Lane {
     keep: Keep,
     length: Option<Span>,
     scale: u64,
+    sketch: bool,
     blueprint: Arc<Blueprint>,
     budget: Arc<Mutex<Budget>>,
     metrics: Option<BatchMetrics>,
@@ -119,6 +126,8 @@ pub struct Parts {
     pub origin: Option<u64>,
     /// Packets that each packet stands for.
     pub scale: u64,
+    /// Whether packets are stored.
+    pub sketch: bool,
     /// How sketches are built.
     pub blueprint: Arc<Blueprint>,
     /// Out of which memory, shared by this many lanes.
@@ -164,6 +173,7 @@ impl Lane {
             keep: parts.keep,
             length: parts.length,
             scale: parts.scale,
+            sketch: parts.sketch,
             blueprint: parts.blueprint,
             budget,
             metrics: parts.metrics,
@@ -181,11 +191,10 @@ impl Lane {
         work.edges.extend_from_slice(second);
         chunk.commit_all();
         let Work { edges, batch } = work;
-        let mut rest = &edges[..];
+        let mut rest = if self.sketch { &edges[..] } else { &[] };
         while let Some(edge) = rest.first() {
             self.reach(edge.time)?;
-            let end = self.current.end.unwrap_or(u64::MAX);
-            let inside = rest.iter().position(|edge| edge.time >= end);
+            let inside = rest.iter().position(|edge| self.current.is_over(edge.time));
             let (now, later) = rest.split_at(inside.unwrap_or(rest.len()));
             self.store_now(batch, now)?;
             rest = later;
@@ -238,7 +247,7 @@ impl Lane {
                 }
                 return Ok(());
             }
-            Some(end) if time < end => return Ok(()),
+            Some(_) if !self.current.is_over(time) => return Ok(()),
             // Windows nobody sent anything in are left out.
             Some(end) => time - (time - end) % length,
         };

@@ -40,6 +40,8 @@ pub enum Purpose {
         exactly: bool,
         /// Answer questions about files that have ended.
         serve: bool,
+        /// Store packets; otherwise they are only decoded.
+        sketch: bool,
     },
 }
 
@@ -170,6 +172,7 @@ impl Pipeline {
             length,
             origin,
             scale: u64::from(capture.sample),
+            sketch: !matches!(self.purpose, Purpose::Replay { sketch: false, .. }),
             blueprint: Arc::clone(&self.blueprint),
             budget: (budget, sharing),
             metrics: self.exports.then(|| BatchMetrics::of(name)),

@@ -5,15 +5,15 @@ mod common;
 
 use std::fs::File;
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{AGENT, agent, frame, json, stderr, write_pcap};
+use common::{
+    AGENT, address, agent, frame, json, pcapng_block, pcapng_head, stderr, words, write_pcap,
+};
 use serde_json::Value;
 
 fn frames() -> Vec<Vec<u8>> {
-    let address = |n: u32| Ipv4Addr::from(0x0a00_0000 + n);
     (0..500u32)
         .map(|n| frame(address(n * n % 17), address(n % 5), n as usize % 90))
         .collect()
@@ -21,20 +21,15 @@ fn frames() -> Vec<Vec<u8>> {
 
 /// The frames as [`write_pcap`] writes them, in pcapng.
 fn pcapng(frames: &[Vec<u8>]) -> Vec<u8> {
-    let block = |kind: u32, body: &[u8]| {
-        let length = (12 + body.len() as u32).to_le_bytes();
-        [&kind.to_le_bytes(), &length[..], body, &length].concat()
-    };
-    let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
-    let mut bytes = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, !0, !0]));
-    bytes.extend(block(1, &words(&[1, 65535])));
+    let mut bytes = pcapng_head();
+    bytes.extend(pcapng_block(1, &words(&[1, 65535])));
     for (n, frame) in frames.iter().enumerate() {
         let ticks = 1_700_000_000_000_000 + 1000 * n as u64;
         let length = frame.len() as u32;
         let mut body = words(&[0, (ticks >> 32) as u32, ticks as u32, length, length]);
         body.extend(frame);
         body.resize(body.len().next_multiple_of(4), 0);
-        bytes.extend(block(6, &body));
+        bytes.extend(pcapng_block(6, &body));
     }
     bytes
 }

@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::{address, agent, arp, frame, json, stderr, write_pcap};
+use common::{
+    address, agent, arp, frame, json, pcapng_block as block, pcapng_head as head, stderr, words,
+    write_pcap,
+};
 use serde_json::json;
 
 #[test]
@@ -217,14 +220,34 @@ fn time_that_goes_back_or_leaps_turns_no_window_twice() {
 }
 
 #[test]
+fn the_end_of_time_is_no_obstacle() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late.pcapng");
+    let packet = |time: u32| {
+        let data = frame(address(1), address(2), 8);
+        let length = data.len() as u32;
+        let head = words(&[0, time, time, length, length]);
+        block(6, &[&head[..], &data, &[0; 2]].concat())
+    };
+    let late = [
+        packet(u32::MAX),
+        packet(5),
+        packet(u32::MAX),
+        packet(u32::MAX),
+    ];
+    let file = [&head()[..], &block(1, &words(&[1, 65535])), &late.concat()].concat();
+    std::fs::write(&path, file).unwrap();
+    for window in ["whole", "1s"] {
+        let path = path.to_str().unwrap();
+        let args = ["replay", "-q", path, "--format", "json", "--window", window];
+        assert_eq!(json(&agent(&args))["captures"][0]["edges"], 4);
+    }
+}
+
+#[test]
 fn each_interface_of_a_file_is_reported_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("two.pcapng");
-    let block = |kind: u32, body: &[u8]| {
-        let length = (12 + body.len() as u32).to_le_bytes();
-        [&kind.to_le_bytes(), &length[..], body, &length].concat()
-    };
-    let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
     let packet = |interface: u32, data: &[u8]| {
         let length = data.len() as u32;
         let padded = [data, &[0; 3][..(4 - data.len() % 4) % 4]].concat();
@@ -235,7 +258,7 @@ fn each_interface_of_a_file_is_reported_by_itself() {
     };
     let ethernet = frame(address(1), address(2), 8);
     let bytes = [
-        block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, !0, !0])),
+        head(),
         // Ethernet, called eth0; then raw IP, without a name.
         block(
             1,

@@ -41,6 +41,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
         },
         exactly: args.verify,
         serve: args.serve,
+        sketch: !args.no_sketch,
     };
     let start = Instant::now();
     let mut pipeline = Pipeline::start(&config, purpose, args.top.max(1), args.sketch.seed)?;

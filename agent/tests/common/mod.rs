@@ -32,6 +32,22 @@ pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", stderr(output)))
 }
 
+/// A block of a pcapng.
+pub fn pcapng_block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let length = (12 + body.len() as u32).to_le_bytes();
+    [&kind.to_le_bytes(), &length[..], body, &length].concat()
+}
+
+/// The first block of a pcapng.
+pub fn pcapng_head() -> Vec<u8> {
+    pcapng_block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, !0, !0]))
+}
+
+/// Numbers as captures hold them.
+pub fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
 /// The nth address of 10.0.0.0/8.
 pub fn address(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0000 + n)

@@ -1,0 +1,114 @@
+//! How fast archives are replayed, beside other readers of capture files:
+//! tcpdump (which only copies), nfpcapd and softflowd (which count flows).
+//!
+//! `make bench` generates the captures, runs every program in turns and prints
+//! the best of three, as a ratio to tcpdump in the same run. Warm page cache.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const AGENT: &str = env!("CARGO_BIN_EXE_crane-agent");
+const ROUNDS: usize = 3;
+
+/// A program, and how many cores it may use.
+struct Reader {
+    name: &'static str,
+    command: Vec<String>,
+    cores: usize,
+}
+
+fn readers(capture: &str, scratch: &str) -> Vec<Reader> {
+    let reader = |name, cores, words: &[&str]| Reader {
+        name,
+        cores,
+        command: words.iter().map(|word| (*word).to_owned()).collect(),
+    };
+    let agent = [AGENT, "replay", "-q", "--format", "json", capture];
+    let without = [&agent[..], &["--no-sketch"]].concat();
+    let softflowd = ["softflowd", "-d", "-p", "", "-c", "none", "-r", capture];
+    let mut softflowd = softflowd.map(str::to_owned);
+    softflowd[3] = format!("{scratch}/softflowd.pid");
+    let softflowd: Vec<&str> = softflowd.iter().map(String::as_str).collect();
+    vec![
+        reader(
+            "tcpdump -w /dev/null",
+            2,
+            &["tcpdump", "-r", capture, "-w", "/dev/null"],
+        ),
+        reader("nfpcapd", 2, &["nfpcapd", "-r", capture, "-w", scratch]),
+        reader("softflowd", 2, &softflowd),
+        reader("softflowd, one core", 1, &softflowd),
+        reader("crane-agent", 2, &agent),
+        reader("crane-agent --no-sketch", 2, &without),
+        reader("crane-agent, one core", 1, &agent),
+    ]
+}
+
+/// Runs it and returns how many seconds it took; none if it cannot run.
+fn run(reader: &Reader) -> Option<f64> {
+    let mut command = if reader.cores == 1 {
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0"]).arg(&reader.command[0]);
+        command
+    } else {
+        Command::new(&reader.command[0])
+    };
+    command
+        .args(&reader.command[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let start = Instant::now();
+    let ended = command.status().ok()?;
+    ended.success().then(|| start.elapsed().as_secs_f64())
+}
+
+fn measure(kind: &str, packets: u64, folder: &Path) {
+    let capture = folder.join(format!("{kind}.pcap"));
+    let capture = capture.to_str().unwrap();
+    let packets_text = packets.to_string();
+    let made = Command::new(AGENT)
+        .args([
+            "sample",
+            capture,
+            "--kind",
+            kind,
+            "--packets",
+            &packets_text,
+        ])
+        .stdout(Stdio::null())
+        .status();
+    assert!(made.unwrap().success());
+    let scratch = folder.join("flows");
+    std::fs::create_dir_all(&scratch).unwrap();
+    let readers = readers(capture, scratch.to_str().unwrap());
+    let mut best = vec![f64::INFINITY; readers.len()];
+    for _ in 0..ROUNDS {
+        for (reader, best) in readers.iter().zip(&mut best) {
+            *best = best.min(run(reader).unwrap_or(f64::INFINITY));
+        }
+    }
+    println!("\n{kind}: {packets} packets, the best of {ROUNDS} rounds");
+    println!("{:<26} {:>10} {:>14}", "", "x tcpdump", "M packets/s");
+    for (reader, seconds) in readers.iter().zip(&best) {
+        if seconds.is_infinite() {
+            println!("{:<26} did not run", reader.name);
+            continue;
+        }
+        let (ratio, rate) = (best[0] / seconds, packets as f64 / seconds / 1e6);
+        println!("{:<26} {ratio:>10.2} {rate:>14.2}", reader.name);
+    }
+    std::fs::remove_file(capture).unwrap();
+}
+
+fn main() {
+    // `cargo test --benches` only wants to know that this can start.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    measure("skewed", 4_000_000, folder.path());
+    measure("hostile", 2_000_000, folder.path());
+}
