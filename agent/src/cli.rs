@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -139,9 +140,9 @@ pub struct Replay {
     /// Decode only: what the sketch costs is the difference.
     #[arg(long, hide = true)]
     pub no_sketch: bool,
-    /// How many pairs to show.
-    #[arg(long, value_name = "K", default_value_t = 10)]
-    pub top: usize,
+    /// How many pairs to show. Default: 10, or `export.top`.
+    #[arg(long, value_name = "K")]
+    pub top: Option<NonZero<usize>>,
     /// How to show them.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,

@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use crane_model::Flow;
 use rtrb::Consumer;
 use rustc_hash::FxHashMap;
 
 use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::edge::{Edge, Pair};
+use crate::hitters::Hitters;
 use crate::metrics::BatchMetrics;
 use crate::sketches::{Blueprint, Sketches};
 use crate::snapshot::{Exported, WindowView};
@@ -24,11 +26,28 @@ pub enum Keep {
     LastWindow,
     /// Everything: a file, of which a report is wanted.
     History {
-        /// Pairs in a list.
-        top: usize,
+        /// Pairs in the list of a window; none if windows are not reported.
+        windows: Option<usize>,
         /// Count exactly, too.
         exactly: bool,
     },
+}
+
+/// More windows than anyone reads; memory has to end somewhere.
+const MOST_WINDOWS: usize = 100_000;
+
+/// What is kept of a window that is over.
+pub struct PastWindow {
+    /// When it began, in nanoseconds since 1970.
+    pub start: u64,
+    /// When it ended.
+    pub end: u64,
+    /// Its packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The pairs with most packets.
+    pub top: Vec<Flow<Pair>>,
 }
 
 /// A span of packet time and what is known of it.
@@ -85,10 +104,12 @@ pub struct Lane {
     pub current: Window,
     /// The one before it.
     pub last: Option<Window>,
+    /// Its picture, which does not change any more.
+    pub last_view: Option<Arc<WindowView>>,
     /// All packets, if the windows are not.
     pub whole: Option<Window>,
     /// Windows that are over, if history is kept.
-    pub history: Vec<WindowView>,
+    pub history: Vec<PastWindow>,
     /// Exact counts, if asked for.
     pub exact: Option<Exact>,
     /// Layers added since the start.
@@ -102,6 +123,8 @@ pub struct Lane {
     /// When the oldest packet in the ring was first seen there.
     pub waiting: Option<Instant>,
     keep: Keep,
+    /// Whether there were more windows than are kept.
+    forgets: bool,
     length: Option<Span>,
     scale: u64,
     sketch: bool,
@@ -163,6 +186,7 @@ impl Lane {
             tally: parts.tally,
             ring: parts.ring,
             last: None,
+            last_view: None,
             history: Vec::new(),
             exact: matches!(parts.keep, Keep::History { exactly: true, .. }).then(Exact::default),
             expansions: 0,
@@ -171,6 +195,7 @@ impl Lane {
             ended: false,
             waiting: None,
             keep: parts.keep,
+            forgets: false,
             length: parts.length,
             scale: parts.scale,
             sketch: parts.sketch,
@@ -210,7 +235,7 @@ impl Lane {
 
     fn store_now(&mut self, batch: &mut Batch, edges: &[Edge]) -> anyhow::Result<()> {
         batch.fold(edges, self.scale);
-        let expansions = self.current.sketches.expansions();
+        let expansions = self.current.sketches.pairs.layers().expansions();
         self.current.store(batch)?;
         if let Some(whole) = &mut self.whole {
             whole.store(batch)?;
@@ -220,11 +245,12 @@ impl Lane {
                 *exact.entry(arrival.key).or_insert(0) += arrival.packets;
             }
         }
-        let grown = self.current.sketches.expansions() - expansions;
+        let layers = self.current.sketches.pairs.layers();
+        let grown = layers.expansions() - expansions;
         if grown > 0 {
             self.expansions += grown;
-            let layers = self.current.sketches.pairs.layers().loads().len();
-            tracing::info!(interface = self.name, layers, grown, "the sketch has grown");
+            let layers = layers.loads().len();
+            tracing::info!(interface = self.name, layers, "the sketch has grown");
         }
         Ok(())
     }
@@ -272,12 +298,41 @@ impl Lane {
             budget: granted,
         };
         let over = std::mem::replace(&mut self.current, next);
-        if let Keep::History { top, .. } = self.keep {
-            self.history.push(WindowView::of(&over, top, true));
+        if let Keep::History {
+            windows: Some(top), ..
+        } = self.keep
+        {
+            self.remember(&over, top);
         }
         self.last = Some(over);
+        self.last_view = None;
         self.dirty = true;
         Ok(())
+    }
+
+    /// Keeps what a report says of a window.
+    fn remember(&mut self, over: &Window, top: usize) {
+        if self.history.len() == MOST_WINDOWS {
+            if !std::mem::replace(&mut self.forgets, true) {
+                tracing::warn!(
+                    interface = self.name,
+                    "the report ends after {MOST_WINDOWS} windows"
+                );
+            }
+            return;
+        }
+        self.history.push(PastWindow {
+            start: over.start,
+            end: over.end.unwrap_or(u64::MAX),
+            packets: over.packets,
+            bytes: over.bytes,
+            top: Hitters::of(over.sketches.heavy_pairs(), top).by_packets,
+        });
+    }
+
+    /// Whether the clock turns its windows.
+    pub fn is_live(&self) -> bool {
+        self.keep == Keep::LastWindow
     }
 
     /// Gives up what is in the ring: there is no time for it. It is counted
@@ -312,15 +367,6 @@ impl Lane {
         let others = self.last.iter().chain(&self.whole);
         let windows = others.chain([&self.current]);
         windows.map(|window| window.sketches.memory_bytes()).sum()
-    }
-
-    /// What answers are about unless asked otherwise: the last complete
-    /// window, or the current one until there is one.
-    pub fn answering(&self) -> (&Window, bool) {
-        match &self.last {
-            Some(last) => (last, true),
-            None => (&self.current, false),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Log lines on standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use tracing::Level;
 
@@ -28,6 +29,23 @@ pub fn start(cli: &Cli) {
 /// The one line that says why the program ends.
 pub fn fatal(error: &anyhow::Error) {
     let _ = writeln!(io::stderr(), "crane-agent: {error:#}");
+}
+
+/// Lets an error that repeats itself through now and then.
+#[derive(Default)]
+pub struct Seldom(Option<Instant>);
+
+impl Seldom {
+    const PAUSE: Duration = Duration::from_secs(10);
+
+    /// Whether it is time to say it again.
+    pub fn allows(&mut self) -> bool {
+        let due = self.0.is_none_or(|last| last.elapsed() >= Self::PAUSE);
+        if due {
+            self.0 = Some(Instant::now());
+        }
+        due
+    }
 }
 
 /// Whether the reader of our output has gone, as `head` does.

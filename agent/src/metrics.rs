@@ -91,25 +91,31 @@ impl Exporter {
         Ok(Self { handle })
     }
 
+    /// Empties the histograms' queues, which grow with every batch.
+    pub fn tidy_up(&self) {
+        self.handle.run_upkeep();
+    }
+
     /// The text of a scrape.
     pub fn render(&self, snapshot: &Snapshot) -> String {
         for view in &snapshot.interfaces {
             let interface = || view.name.clone();
             let (tally, window) = (&view.tally, view.answering());
-            let totals = [
-                (PACKETS, &tally.packets),
-                (BYTES, &tally.bytes),
-                (EDGES, &tally.edges),
-            ];
-            for (name, value) in totals {
-                counter!(name, "interface" => interface()).absolute(value.load(Relaxed));
-            }
             for (reason, value) in tally.dropped() {
                 counter!(DROPPED, "interface" => interface(), "reason" => reason).absolute(value);
             }
             for reason in Ignored::ALL {
                 counter!(IGNORED, "interface" => interface(), "reason" => reason.name())
                     .absolute(tally.ignored(reason));
+            }
+            // What came in is read last: it is never less than what became of it.
+            let totals = [
+                (EDGES, &tally.edges),
+                (BYTES, &tally.bytes),
+                (PACKETS, &tally.packets),
+            ];
+            for (name, value) in totals {
+                counter!(name, "interface" => interface()).absolute(value.load(Relaxed));
             }
             counter!(EXPANSIONS, "interface" => interface()).absolute(view.expansions as u64);
             let gauges = [
@@ -119,26 +125,40 @@ impl Exporter {
                 (LAYERS, view.loads.len() as f64),
                 (MEMORY, view.memory_bytes as f64),
                 (SATURATED, f64::from(u8::from(view.saturated))),
-                (WINDOW_SECONDS, window.seconds),
+                (WINDOW_SECONDS, window.seconds()),
                 (WINDOW_START, window.start.unwrap_or(0) as f64 / 1e9),
                 (WINDOW_PACKETS, window.packets as f64),
                 (WINDOW_BYTES, window.bytes as f64),
-                (WINDOW_COMPLETE, f64::from(u8::from(window.complete))),
+                (WINDOW_COMPLETE, f64::from(u8::from(window.is_complete()))),
             ];
             for (name, value) in gauges {
                 gauge!(name, "interface" => interface()).set(value);
             }
-            for (layer, load) in view.loads.iter().enumerate() {
-                gauge!(LOAD, "interface" => interface(), "layer" => (layer + 1).to_string())
-                    .set(f64::from(*load));
-            }
         }
-        self.handle.run_upkeep();
         let mut text = self.handle.render();
+        write_loads(&mut text, snapshot);
         write_hitters(&mut text, snapshot);
         process::write(&mut text);
         text
     }
+}
+
+/// Layers come and go with windows.
+fn write_loads(text: &mut String, snapshot: &Snapshot) {
+    let _ = writeln!(
+        text,
+        "# HELP {LOAD} How full a layer is.\n# TYPE {LOAD} gauge"
+    );
+    for view in &snapshot.interfaces {
+        let interface = escape(&view.name);
+        for (layer, load) in (1..).zip(&view.loads) {
+            let _ = writeln!(
+                text,
+                "{LOAD}{{interface=\"{interface}\",layer=\"{layer}\"}} {load}"
+            );
+        }
+    }
+    text.push('\n');
 }
 
 /// Families whose series come and go, and the watch list.
@@ -262,7 +282,6 @@ fn describe() {
         Unit::Bytes,
         "Memory of the sketch, layers and crown."
     );
-    describe_gauge!(LOAD, Unit::Count, "Mean value of a layer's cells.");
     describe_gauge!(
         SATURATED,
         Unit::Count,

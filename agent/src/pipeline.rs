@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 
 use crate::budget::Budget;
 use crate::config::Config;
-use crate::edge::Edge;
+use crate::edge::{Edge, Pair};
 use crate::lane::{Keep, Lane, Parts};
 use crate::metrics::{BatchMetrics, Exporter};
 use crate::report::Summary;
@@ -36,6 +36,8 @@ pub enum Purpose {
     Replay {
         /// How long windows are; none for a single one.
         window: Option<Span>,
+        /// Report on each of them.
+        history: bool,
         /// Count exactly, too.
         exactly: bool,
         /// Answer questions about files that have ended.
@@ -97,12 +99,7 @@ impl Pipeline {
             batch: config.sketch.batch,
             cut,
             top,
-            watch: config
-                .export
-                .watch
-                .iter()
-                .map(|watched| watched.pair())
-                .collect(),
+            watch: watch_list(config),
             keep_ended,
             snapshot: Arc::clone(&snapshot),
         };
@@ -141,7 +138,6 @@ impl Pipeline {
     /// Adds an interface or file; its packets go into the returned end.
     pub fn add(&mut self, name: &str) -> anyhow::Result<Tap> {
         let capture = &self.config.capture;
-        let top = self.top;
         let (sharing, budget, keep, length, origin) = match self.purpose {
             Purpose::Live(interfaces, length) => {
                 let budget = Arc::clone(&self.shared);
@@ -154,10 +150,14 @@ impl Pipeline {
                 )
             }
             Purpose::Replay {
-                window, exactly, ..
+                window,
+                history,
+                exactly,
+                ..
             } => {
                 let budget = Arc::new(Mutex::new(self.budget_of_a_file()?));
-                (1, budget, Keep::History { top, exactly }, window, None)
+                let windows = history.then_some(self.top);
+                (1, budget, Keep::History { windows, exactly }, window, None)
             }
         };
         let tally = Arc::new(Tally::default());
@@ -235,4 +235,15 @@ impl Pipeline {
             None => Ok(()),
         }
     }
+}
+
+/// The pairs to watch, each once, however its addresses are written.
+fn watch_list(config: &Config) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for pair in config.export.watch.iter().map(|watched| watched.pair()) {
+        if !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    pairs
 }

@@ -11,8 +11,7 @@ use serde::Serialize;
 use crate::edge::Pair;
 use crate::eval::score::Score;
 use crate::hitters::Hitters;
-use crate::lane::{Exact, Lane};
-use crate::snapshot::WindowView;
+use crate::lane::{Exact, Lane, PastWindow};
 use crate::tally::{Ignored, Tally};
 
 /// What is known of a lane when it has ended.
@@ -26,7 +25,7 @@ pub struct Summary {
     memory_bytes: usize,
     saturated: bool,
     top: Hitters<Pair>,
-    windows: Vec<WindowView>,
+    windows: Vec<PastWindow>,
     verify: Option<Verify>,
 }
 
@@ -329,14 +328,13 @@ impl Verify {
 }
 
 impl WindowReport {
-    fn new(view: &WindowView) -> Self {
-        let seconds = |time: Option<u64>| time.unwrap_or(0) as f64 / 1e9;
+    fn new(window: &PastWindow) -> Self {
         Self {
-            start: seconds(view.start),
-            end: seconds(view.end),
-            packets: view.packets,
-            bytes: view.bytes,
-            top: view.pairs.by_packets.iter().map(Heavy::new).collect(),
+            start: window.start as f64 / 1e9,
+            end: window.end as f64 / 1e9,
+            packets: window.packets,
+            bytes: window.bytes,
+            top: window.top.iter().map(Heavy::new).collect(),
         }
     }
 }

@@ -111,16 +111,6 @@ impl Sketches {
         needed(&self.pairs) + needed(&self.sources) + needed(&self.destinations)
     }
 
-    /// Layers added since the window began.
-    pub fn expansions(&self) -> usize {
-        let layers = [
-            self.pairs.layers(),
-            self.sources.layers(),
-            self.destinations.layers(),
-        ];
-        layers.iter().map(|layers| layers.expansions()).sum()
-    }
-
     /// Whether counts may be too low because a cell is full.
     pub fn is_saturated(&self) -> bool {
         let layers = [

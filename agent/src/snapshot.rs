@@ -9,7 +9,9 @@ use crane_model::Flow;
 use crate::edge::Pair;
 use crate::hitters::Hitters;
 use crate::lane::{Lane, Window};
+use crate::sketches::Sketches;
 use crate::tally::Tally;
+use crate::worker::now;
 
 /// All interfaces at one moment.
 pub struct Snapshot {
@@ -38,9 +40,20 @@ pub struct InterfaceView {
     /// The window that is being filled.
     pub current: WindowView,
     /// The last one that is complete.
-    pub last: Option<WindowView>,
+    pub last: Option<Arc<WindowView>>,
     /// What is exported.
     pub exported: Exported,
+}
+
+/// Until when a window has lasted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Its end: it is over.
+    End,
+    /// Now: it is live.
+    Now,
+    /// Its latest packet: it is a file's.
+    Latest,
 }
 
 /// A window at one moment.
@@ -49,10 +62,8 @@ pub struct WindowView {
     pub start: Option<u64>,
     /// When it ends or ended; none if it never does.
     pub end: Option<u64>,
-    /// Whether it is over.
-    pub complete: bool,
-    /// How long it was, or is so far, in seconds.
-    pub seconds: f64,
+    until: Until,
+    latest: u64,
     /// Packets, scaled if sampled.
     pub packets: u64,
     /// Their bytes.
@@ -82,69 +93,86 @@ impl InterfaceView {
     /// The picture of a lane with its `top` heaviest, and what is known of
     /// the pairs in `watch`.
     pub fn of(lane: &mut Lane, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
-        let (window, _) = lane.answering();
-        let flows = watch.iter().map(|pair| window.sketches.pair(*pair));
-        lane.exported = Exported {
-            watched: flows.collect::<Result<_, _>>()?,
-            pairs: lane
-                .exported
-                .pairs
-                .follow(window.sketches.heavy_pairs(), top),
-            sources: lane
-                .exported
-                .sources
-                .follow(window.sketches.heavy_sources(), top),
-            destinations: lane
-                .exported
-                .destinations
-                .follow(window.sketches.heavy_destinations(), top),
-        };
+        match (&lane.last, &lane.last_view) {
+            // Nothing new: it was exported when it was over.
+            (Some(_), Some(_)) => {}
+            (Some(last), None) => {
+                lane.exported = lane.exported.follow(&last.sketches, top, watch)?;
+                lane.last_view = Some(Arc::new(WindowView::of(last, top, Until::End)));
+            }
+            (None, _) => {
+                lane.exported = lane.exported.follow(&lane.current.sketches, top, watch)?;
+            }
+        }
         let sketches = &lane.current.sketches;
+        let loads = sketches.pairs.layers().loads();
+        let until = if lane.is_live() {
+            Until::Now
+        } else {
+            Until::Latest
+        };
         Ok(Self {
             name: lane.name.clone(),
             tally: Arc::clone(&lane.tally),
             ended: lane.ended,
-            loads: sketches
-                .pairs
-                .layers()
-                .loads()
-                .iter()
-                .map(|load| load.mean)
-                .collect(),
+            loads: loads.iter().map(|load| load.mean).collect(),
             expansions: lane.expansions,
             memory_bytes: lane.memory_bytes(),
             saturated: sketches.is_saturated(),
-            current: WindowView::of(&lane.current, top, false),
-            last: lane
-                .last
-                .as_ref()
-                .map(|last| WindowView::of(last, top, true)),
+            current: WindowView::of(&lane.current, top, until),
+            last: lane.last_view.clone(),
             exported: lane.exported.clone(),
         })
     }
 
     /// The window that answers are about unless asked otherwise.
     pub fn answering(&self) -> &WindowView {
-        self.last.as_ref().unwrap_or(&self.current)
+        self.last.as_deref().unwrap_or(&self.current)
+    }
+}
+
+impl Exported {
+    /// What is exported of `sketches` after this.
+    fn follow(&self, sketches: &Sketches, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
+        let watched = watch.iter().map(|pair| sketches.pair(*pair));
+        Ok(Self {
+            pairs: self.pairs.follow(sketches.heavy_pairs(), top),
+            sources: self.sources.follow(sketches.heavy_sources(), top),
+            destinations: self.destinations.follow(sketches.heavy_destinations(), top),
+            watched: watched.collect::<Result<_, _>>()?,
+        })
     }
 }
 
 impl WindowView {
     /// The picture of a window with its `top` heaviest.
-    pub fn of(window: &Window, top: usize, complete: bool) -> Self {
+    fn of(window: &Window, top: usize, until: Until) -> Self {
         Self {
             start: (window.start < u64::MAX).then_some(window.start),
             end: window.end,
-            complete,
-            seconds: {
-                let until = window.end.filter(|_| complete).unwrap_or(window.latest);
-                until.saturating_sub(window.start) as f64 / 1e9
-            },
+            until,
+            latest: window.latest,
             packets: window.packets,
             bytes: window.bytes,
             pairs: Hitters::of(window.sketches.heavy_pairs(), top),
             sources: Hitters::of(window.sketches.heavy_sources(), top),
             destinations: Hitters::of(window.sketches.heavy_destinations(), top),
         }
+    }
+
+    /// Whether it is over.
+    pub fn is_complete(&self) -> bool {
+        self.until == Until::End
+    }
+
+    /// How long it was, or is so far, in seconds.
+    pub fn seconds(&self) -> f64 {
+        let until = match self.until {
+            Until::End => self.end.unwrap_or(self.latest),
+            Until::Now => now(),
+            Until::Latest => self.latest,
+        };
+        self.start
+            .map_or(0.0, |start| until.saturating_sub(start) as f64 / 1e9)
     }
 }

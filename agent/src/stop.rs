@@ -1,7 +1,6 @@
 //! Stopping: SIGINT, SIGTERM and SIGHUP ask for a clean end, a second one
 //! ends at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
@@ -11,17 +10,23 @@ use anyhow::Context;
 /// Exit code after a second signal.
 const AT_ONCE: i32 = 130;
 
+/// A process stops as a whole.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
 /// Becomes true when the program shall end.
-pub fn on_signal() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if asked.swap(true, SeqCst) {
+pub fn on_signal() -> anyhow::Result<&'static AtomicBool> {
+    ctrlc::set_handler(|| {
+        if ASKED.swap(true, SeqCst) {
             std::process::exit(AT_ONCE);
         }
     })
     .context("signals cannot be handled")?;
-    Ok(stop)
+    Ok(&ASKED)
+}
+
+/// Whether the program shall end.
+pub fn asked() -> bool {
+    ASKED.load(SeqCst)
 }
 
 /// Waits until `stop` or for `time`, whichever comes first; true for `stop`.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use arc_swap::ArcSwap;
 
+use crate::capture::live;
 use crate::edge::Pair;
 use crate::lane::{Lane, Work};
 use crate::question::Question;
@@ -164,7 +165,8 @@ impl Worker {
         if ready == 0 {
             if let (Cut::Linger(linger), false) = (self.cut, ended) {
                 // Packets of the old window may still be on their way.
-                lane.reach(now().saturating_sub(2 * linger.as_nanos() as u64))?;
+                let delay = 2 * (linger + live::HAND_OVER);
+                lane.reach(now().saturating_sub(delay.as_nanos() as u64))?;
             }
             return Ok((false, ended));
         }

@@ -123,6 +123,7 @@ fn every_path_answers_and_mistakes_are_named() {
             "unknown parameter top",
         ),
         ("/api/v1/interfaces?x=1", "400", "unknown parameter x"),
+        ("/api/v1/node?ip=::1&ip=::2", "400", "ip is given twice"),
         ("/api/v2/flow", "404", "no such path"),
     ] {
         let (seen, answer) = ask(port, path);
@@ -135,12 +136,21 @@ fn every_path_answers_and_mistakes_are_named() {
 #[test]
 fn the_watch_list_and_the_last_window_are_exported() {
     let folder = tempfile::tempdir().unwrap();
-    let watch = "[export]\nwatch = [{src = \"10.0.0.8\", dst = \"10.0.0.9\"}, {src = \"::1\", dst = \"::2\"}]\n";
+    let watch = "[export]\nwatch = [{src = \"10.0.0.8\", dst = \"10.0.0.9\"}, {src = \"::1\", dst = \"::2\"}, \
+                 {src = \"::ffff:10.0.0.8\", dst = \"10.0.0.9\"}]\n";
     let (_agent, port) = serving(folder.path(), watch);
     let text = get(port, "/metrics").unwrap().1;
     let watched = |src: &str| series(&text, "crane_flow_estimate_packets", &[("src", src)]);
     assert_eq!(watched("10.0.0.8"), Some(50.0));
     assert_eq!(watched("::1"), Some(0.0));
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("crane_flow_estimate_packets{"));
+    assert_eq!(
+        lines.count(),
+        2,
+        "one pair, however it is written, is one series"
+    );
     let of_file = [("interface", "small.pcap")];
     assert_eq!(series(&text, "crane_window_packets", &of_file), Some(50.0));
     assert_eq!(series(&text, "crane_window_complete", &of_file), Some(1.0));
@@ -268,4 +278,63 @@ fn slow_and_large_requests_cost_nobody_else_anything() {
         "{answer}"
     );
     assert_eq!(get(port, "/healthz").unwrap().1, "ok\n");
+}
+
+#[test]
+fn who_does_not_listen_is_shown_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_agent, port) = serving(folder.path(), "");
+    let many = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    let deaf: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let _ = (&stream).write(many.as_bytes());
+            stream
+        })
+        .collect();
+    let answer = common::eventually("an answer beside deaf guests", || get(port, "/healthz"));
+    assert_eq!(answer.1, "ok\n");
+    drop(deaf);
+}
+
+#[test]
+fn a_looped_replay_stays_ready_and_ends_at_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("short.pcap");
+    write_pcap(&path, &vec![frame(address(1), address(2), 8); 100]);
+    let port = free_port();
+    let mut command = Command::new(AGENT);
+    command
+        .args([
+            "replay",
+            path.to_str().unwrap(),
+            "--loop",
+            "--serve",
+            "--speed",
+            "1",
+        ])
+        .args(["--window", "200ms"])
+        .arg(format!("--listen=127.0.0.1:{port}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    running.wait_for_line("metrics are at");
+    let packets = |text: &str| {
+        series(
+            text,
+            "crane_capture_packets_total",
+            &[("interface", path.to_str().unwrap())],
+        )
+    };
+    common::eventually("several rounds and a complete window", || {
+        let text = get(port, "/metrics")?.1;
+        let of_file = [("interface", path.to_str().unwrap())];
+        let complete = series(&text, "crane_window_complete", &of_file)?;
+        (packets(&text)? > 500.0 && complete == 1.0).then_some(())
+    });
+    assert_eq!(get(port, "/readyz").unwrap().1, "ok\n");
+    let (code, took) = running.stop("-INT");
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -42,6 +42,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         "[sketch]\nmemory = \"2MiB\"\nmemory_total = \"1MiB\"\n",
     );
     let tight = file("tight.toml", "[sketch]\nmemory = \"64KiB\"\n");
+    let sampled = file("sampled.toml", "[capture]\nsample = 3\n");
     let endless = file("endless.toml", "[window]\nlength = \"0s\"\n");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -103,12 +104,17 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         (
             &["run", "-i", "lo", "-c", &greedy],
             78,
-            &["sketch.memory = 2MiB", "sketch.memory_total = 1MiB"],
+            &[
+                "greedy.toml",
+                "line 2",
+                "2MiB",
+                "sketch.memory_total = 1MiB",
+            ],
         ),
         (
             &["run", "-i", "lo", "-c", &tight],
             78,
-            &["sketch.memory = 64KiB", "at least 128KiB"],
+            &["tight.toml", "line 2", "memory", "64KiB", "128KiB to 1GiB"],
         ),
         (
             &["run", "-i", "lo", "-c", &endless],
@@ -138,6 +144,13 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
             &["top", "--agent", "127.0.0.1:1"],
             1,
             &["no agent answers at 127.0.0.1:1", "--agent"],
+        ),
+        (&["replay", &text, "--top", "0"], 2, &["--top"]),
+        (&["replay", "-", "--loop"], 1, &["-", "--loop needs files"]),
+        (
+            &["replay", &text, "--verify", "-c", &sampled],
+            1,
+            &["--verify", "capture.sample = 1"],
         ),
         (&["replay"], 2, &["FILES"]),
         (&["replay", &text, "--speed", "0"], 2, &["max"]),
@@ -211,6 +224,26 @@ fn a_variable_that_is_wrong_is_named() {
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(78), "{said}");
         assert!(said.contains(name) && said.contains(part), "{said}");
+    }
+    // What is not ours may hold anything.
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = std::ffi::OsStr::from_bytes(b"\xff");
+    for (name, code) in [
+        ("FOREIGN", 0),
+        ("CRANE_AGENT_PORT", 0),
+        ("CRANE_WINDOW_LENGTH", 78),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pcap");
+        common::write_pcap(&path, &[common::arp()]);
+        let mut command = std::process::Command::new(common::AGENT);
+        let output = command
+            .arg("replay")
+            .arg(&path)
+            .env(name, bytes)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
     }
 }
 

@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::net::{Cable, Prometheus, fetch};
+use common::net::{AGENT_PORT, Cable, PROMETHEUS_PORT, Prometheus, fetch};
 use common::{AGENT, Running, address, agent, arp, eventually, frame, json, series, write_pcap};
 use serde_json::Value;
 
-const AGENT_PORT: u16 = 9732;
-const PROMETHEUS_PORT: u16 = 9090;
 const RATE: u32 = 100_000;
 const TIMES: u32 = 10;
 
@@ -58,20 +56,6 @@ fn scattered(path: &Path, packets: u32) {
     write_pcap(path, &frames);
 }
 
-fn capture(cable: &Cable, args: &[&str]) -> Running {
-    let mut command = Cable::command(&cable.left, AGENT);
-    command.arg("run").args(args).stderr(Stdio::piped());
-    let mut agent = Running::start(&mut command);
-    agent.wait_for_line("metrics are at http://127.0.0.1:9732/metrics");
-    agent
-}
-
-fn metrics(cable: &Cable) -> String {
-    eventually("metrics", || {
-        fetch(Some(&cable.left), AGENT_PORT, "/metrics")
-    })
-}
-
 /// The books of an interface: packets, edges, ignored, dropped by the ring and
 /// by the kernel.
 fn books(text: &str, interface: &str) -> [u64; 5] {
@@ -98,7 +82,7 @@ fn books(text: &str, interface: &str) -> [u64; 5] {
 /// Waits until all that was sent is in the books, and the books are right.
 fn settled(cable: &Cable, interface: &str, sent: u64) -> [u64; 5] {
     eventually("all packets in the books", || {
-        let books = books(&metrics(cable), interface);
+        let books = books(&cable.metrics(), interface);
         let [packets, edges, ignored, ring_full, kernel] = books;
         assert!(edges + ignored + ring_full <= packets, "{books:?}");
         assert!(packets + kernel <= sent, "{books:?}");
@@ -112,7 +96,7 @@ fn a_hundred_thousand_packets_a_second_are_all_accounted_for() {
     let folder = tempfile::tempdir().unwrap();
     let (path, packets, arps) = busy(folder.path());
     let sent = packets * u64::from(TIMES);
-    let mut running = capture(&cable, &["-i", "cable"]);
+    let mut running = cable.capture(&["-i", "cable"]);
     let prometheus = Prometheus::start(AGENT_PORT, PROMETHEUS_PORT, Some(&cable.left));
     assert!(cable.send("cable", &path, RATE, TIMES).succeeds());
 
@@ -170,7 +154,7 @@ fn two_interfaces_are_counted_apart() {
     cable.plug_second();
     let folder = tempfile::tempdir().unwrap();
     let (path, packets, _) = busy(folder.path());
-    let _agent = capture(&cable, &["-i", "cable", "-i", "sec*"]);
+    let _agent = cable.capture(&["-i", "cable", "-i", "sec*"]);
     let mut first = cable.send("cable", &path, RATE / 2, 4);
     let mut second = cable.send("second", &path, RATE / 2, 3);
     assert!(first.succeeds() && second.succeeds());
@@ -180,7 +164,7 @@ fn two_interfaces_are_counted_apart() {
         let heaviest = address(9).to_string();
         let labels = [("interface", interface), ("src", &heaviest)];
         eventually("the heaviest pair", || {
-            let text = metrics(&cable);
+            let text = cable.metrics();
             let seen = series(&text, "crane_heavy_hitter_packets", &labels)?;
             let [.., ring_full, kernel] = books(&text, interface);
             (ring_full + kernel > 0 || seen == 950.0 * times).then_some(())
@@ -198,7 +182,7 @@ fn what_a_slow_sketch_cannot_take_is_counted_as_dropped() {
     let config = folder.path().join("slow.toml");
     let slow = "[capture]\nring_slots = 1024\n[sketch]\nbatch = 64\ndevice = \"cpu-tensor\"\n";
     std::fs::write(&config, slow).unwrap();
-    let mut running = capture(&cable, &["-i", "cable", "-c", config.to_str().unwrap()]);
+    let mut running = cable.capture(&["-i", "cable", "-c", config.to_str().unwrap()]);
     assert!(cable.send("cable", &path, RATE, 1).succeeds());
     let [.., ring_full, _] = settled(&cable, "cable", 40_000);
     assert!(ring_full > 0, "the sketch was not slow at all");
@@ -220,7 +204,7 @@ fn a_second_signal_ends_what_takes_too_long() {
         "[sketch]\nbatch = 20000\ndevice = \"cpu-tensor\"\n",
     )
     .unwrap();
-    let mut running = capture(&cable, &["-i", "cable", "-c", config.to_str().unwrap()]);
+    let mut running = cable.capture(&["-i", "cable", "-c", config.to_str().unwrap()]);
     assert!(cable.send("cable", &path, RATE, 1).succeeds());
     std::thread::sleep(Duration::from_millis(500));
     running.signal("-TERM");

@@ -6,7 +6,7 @@ mod common;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use common::{
     AGENT, address, agent, frame, json, pcapng_block, pcapng_head, stderr, words, write_pcap,
@@ -115,5 +115,52 @@ fn a_packed_file_that_breaks_off_is_counted_up_to_there() {
         let error = capture["error"].as_str().unwrap();
         assert!(error.contains("cut off"), "{error}");
         assert_eq!(capture["packets"], packets);
+    }
+}
+
+#[test]
+fn one_signal_ends_the_wait_at_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let capture = folder.path().join("a.pcap");
+    write_pcap(&capture, &frames());
+    // Nobody ever writes to the one; the other has a capture that does not end.
+    for (path, open) in [(fifo.to_str().unwrap(), false), ("-", true)] {
+        let mut command = Command::new(AGENT);
+        command
+            .args(["replay", path, "--format", "json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        if open {
+            stdin.write_all(&std::fs::read(&capture).unwrap()).unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let start = std::time::Instant::now();
+        let pid = child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            start.elapsed() < std::time::Duration::from_secs(2),
+            "{path}"
+        );
+        if open {
+            assert_eq!(json(&output)["captures"][0]["packets"], 500);
+        }
+        drop(stdin);
     }
 }

@@ -6,30 +6,8 @@ mod common;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::net::{Cable, LEFT, Prometheus, RIGHT, fetch, ip};
+use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, ip};
 use common::{AGENT, Running, eventually, series, workspace};
-
-/// Ports in a namespace of our own: nobody else is there.
-const AGENT_PORT: u16 = 9732;
-const PROMETHEUS_PORT: u16 = 9090;
-
-fn capture(cable: &Cable) -> Running {
-    capture_with(cable, &["-i", "cable"])
-}
-
-fn capture_with(cable: &Cable, args: &[&str]) -> Running {
-    let mut command = Cable::command(&cable.left, AGENT);
-    command.arg("run").args(args).stderr(Stdio::piped());
-    let mut agent = Running::start(&mut command);
-    agent.wait_for_line("metrics are at http://127.0.0.1:9732/metrics");
-    agent
-}
-
-fn metrics(cable: &Cable) -> String {
-    eventually("metrics", || {
-        fetch(Some(&cable.left), AGENT_PORT, "/metrics")
-    })
-}
 
 #[test]
 fn what_was_sent_is_what_prometheus_shows() {
@@ -91,10 +69,10 @@ fn every_panel_has_data(prometheus: &Prometheus) {
 #[test]
 fn the_text_is_what_prometheus_expects() {
     let Some(cable) = Cable::lay() else { return };
-    let _agent = capture(&cable);
+    let _agent = cable.capture(&["-i", "cable"]);
     cable.ping(5);
     let text = eventually("heavy hitters", || {
-        Some(metrics(&cable)).filter(|text| text.contains("crane_heavy_hitter_packets{"))
+        Some(cable.metrics()).filter(|text| text.contains("crane_heavy_hitter_packets{"))
     });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("metrics.txt");
@@ -124,7 +102,7 @@ fn the_text_is_what_prometheus_expects() {
 fn an_idle_link_stops_at_once_on_either_signal() {
     let Some(cable) = Cable::lay() else { return };
     for signal in ["-INT", "-TERM"] {
-        let mut agent = capture(&cable);
+        let mut agent = cable.capture(&["-i", "cable"]);
         let (code, took) = agent.stop(signal);
         assert_eq!(code, Some(0), "{signal}");
         assert!(took < Duration::from_secs(2), "{signal} took {took:?}");
@@ -134,44 +112,64 @@ fn an_idle_link_stops_at_once_on_either_signal() {
 #[test]
 fn an_interface_that_goes_away_and_comes_back_is_captured_again() {
     let Some(cable) = Cable::lay() else { return };
-    let _agent = capture(&cable);
+    let _agent = cable.capture(&["-i", "cable"]);
     let up = |text: &str| series(text, "crane_interface_up", &[("interface", "cable")]);
     ip(&["-n", &cable.left, "link", "delete", "cable"]);
     eventually("the interface to be down", || {
-        Some(up(&metrics(&cable)) == Some(0.0)).filter(|down| *down)
+        Some(up(&cable.metrics()) == Some(0.0)).filter(|down| *down)
     });
     cable.plug();
     eventually("the interface to be back", || {
-        Some(up(&metrics(&cable)) == Some(1.0)).filter(|up| *up)
+        Some(up(&cable.metrics()) == Some(1.0)).filter(|up| *up)
     });
     cable.ping(3);
     eventually("its packets", || {
         let labels = [("src", RIGHT), ("dst", LEFT)];
-        series(&metrics(&cable), "crane_heavy_hitter_packets", &labels)
+        series(&cable.metrics(), "crane_heavy_hitter_packets", &labels)
             .filter(|packets| *packets == 3.0)
+    });
+}
+
+#[test]
+fn an_interface_that_is_down_is_captured_when_it_comes_up() {
+    let Some(cable) = Cable::lay() else { return };
+    cable.plug_second();
+    ip(&["-n", &cable.left, "link", "set", "second", "down"]);
+    let _agent = cable.capture(&["-i", "cable", "-i", "second"]);
+    let up = |name: &str| {
+        series(
+            &cable.metrics(),
+            "crane_interface_up",
+            &[("interface", name)],
+        )
+    };
+    assert_eq!((up("cable"), up("second")), (Some(1.0), Some(0.0)));
+    ip(&["-n", &cable.left, "link", "set", "second", "up"]);
+    eventually("the second interface", || {
+        (up("second") == Some(1.0)).then_some(())
     });
 }
 
 #[test]
 fn windows_turn_with_the_clock_and_forget_who_is_gone() {
     let Some(cable) = Cable::lay() else { return };
-    let mut agent = capture_with(&cable, &["-i", "cable", "--window", "2s"]);
+    let mut agent = cable.capture(&["-i", "cable", "--window", "2s"]);
     cable.ping(20);
     let labels = [("src", RIGHT), ("dst", LEFT)];
     let heavy = |text: &str| series(text, "crane_heavy_hitter_packets", &labels);
     let complete = |text: &str| series(text, "crane_window_complete", &[("interface", "cable")]);
-    assert_eq!(complete(&metrics(&cable)), Some(0.0));
+    assert_eq!(complete(&cable.metrics()), Some(0.0));
     eventually("the window to be complete", || {
-        let text = metrics(&cable);
+        let text = cable.metrics();
         (complete(&text) == Some(1.0) && heavy(&text) == Some(20.0)).then_some(())
     });
     // Nothing comes any more, and the clock alone turns the window.
     eventually("the pair to vanish", || {
-        let text = metrics(&cable);
+        let text = cable.metrics();
         let source = series(&text, "crane_top_source_packets", &[("ip", RIGHT)]);
         (heavy(&text).is_none() && source.is_none()).then_some(())
     });
-    let text = metrics(&cable);
+    let text = cable.metrics();
     assert_eq!(
         series(&text, "crane_sketch_edges_total", &[("interface", "cable")]),
         Some(40.0),
@@ -209,7 +207,7 @@ fn interfaces_are_chosen_by_pattern_and_variables_lose_to_flags() {
 #[test]
 fn a_direction_and_a_sample_can_be_chosen() {
     let Some(cable) = Cable::lay() else { return };
-    let total = |name: &str| series(&metrics(&cable), name, &[("interface", "cable")]);
+    let total = |name: &str| series(&cable.metrics(), name, &[("interface", "cable")]);
     for (direction, source) in [("in", RIGHT), ("out", LEFT)] {
         let mut command = Cable::command(&cable.left, AGENT);
         command.args(["run", "-i", "cable"]).stderr(Stdio::piped());
@@ -218,7 +216,7 @@ fn a_direction_and_a_sample_can_be_chosen() {
         cable.ping(10);
         eventually("one half of the packets", || {
             let seen = series(
-                &metrics(&cable),
+                &cable.metrics(),
                 "crane_heavy_hitter_packets",
                 &[("src", source)],
             );
@@ -231,7 +229,7 @@ fn a_direction_and_a_sample_can_be_chosen() {
     agent.wait_for_line("metrics are at");
     cable.ping(200);
     let (edges, scaled) = eventually("the books to close", || {
-        let text = metrics(&cable);
+        let text = cable.metrics();
         let labels = [("interface", "cable"), ("reason", "sampled")];
         let sampled = series(&text, "crane_capture_ignored_packets_total", &labels)?;
         let edges = series(&text, "crane_sketch_edges_total", &labels[..1])?;

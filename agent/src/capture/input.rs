@@ -3,9 +3,16 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::stop;
 
 /// The path that means standard input.
 pub const STDIN: &str = "-";
@@ -38,12 +45,21 @@ impl Input {
     /// Opens a file, or standard input for `-`.
     pub fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new(STDIN) {
-            return Self::new(io::stdin());
+            // Not through the library's buffer, which a poll does not see.
+            let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+            return Self::new(Patient(File::from(stdin)));
         }
-        let file = File::open(path)?;
+        // A pipe nobody writes to yet must not block: there may be a signal.
+        let file = File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path)?;
         let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Self::new(Patient(file));
+        }
         let mut input = Self::new(file)?;
-        input.length = meta.is_file().then_some(meta.len());
+        input.length = Some(meta.len());
         Ok(input)
     }
 
@@ -102,6 +118,31 @@ impl Read for Source {
         let read = self.bytes.read(buffer)?;
         self.read += read as u64;
         Ok(read)
+    }
+}
+
+/// A pipe or a terminal: waits for bytes, but not beyond a signal to stop,
+/// which looks like the end.
+struct Patient(File);
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let tick = Timespec {
+            tv_sec: 0,
+            tv_nsec: 100_000_000,
+        };
+        while !stop::asked() {
+            let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+            match poll(&mut fds, Some(&tick)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => match self.0.read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                },
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(0)
     }
 }
 

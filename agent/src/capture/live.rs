@@ -15,6 +15,7 @@ use super::pattern::Pattern;
 use super::{Link, Packet};
 use crate::config;
 use crate::decode::Direction;
+use crate::log::Seldom;
 use crate::ring::Tap;
 
 /// How long a stop or a lost interface may go unnoticed.
@@ -22,7 +23,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// Pause between attempts to open an interface that went away.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the kernel may hold packets back to hand over many at once.
-const HAND_OVER_MS: i32 = 50;
+pub const HAND_OVER: Duration = Duration::from_millis(50);
+/// Packets taken from one interface before the others have their turn.
+const MOST_AT_ONCE: usize = 4096;
 /// Bounds of one interface's kernel buffer.
 const BUFFER: (u64, u64) = (1 << 20, 64 << 20);
 
@@ -133,41 +136,34 @@ impl Wrapping {
 }
 
 impl Interface {
-    /// Opens `name`, one of `sharing` interfaces that share the kernel buffer.
-    pub fn open(
-        name: &str,
-        tap: Tap,
-        settings: &config::Capture,
-        sharing: usize,
-    ) -> anyhow::Result<Self> {
+    /// The interface `name`, one of `sharing` that share the kernel buffer;
+    /// not yet open.
+    pub fn new(name: &str, tap: Tap, settings: &config::Capture, sharing: usize) -> Self {
         let buffer = settings.buffer_total.0 / sharing.max(1) as u64;
-        let mut interface = Self {
+        Self {
             name: name.into(),
             tap,
             capture: None,
             retry_at: Instant::now(),
             settings: settings.clone(),
             buffer: buffer.clamp(BUFFER.0, BUFFER.1),
-        };
-        interface.capture = Some(interface.start()?);
-        interface.tap.tally().up.store(true, Relaxed);
-        Ok(interface)
+        }
+    }
+
+    fn open(&mut self) -> anyhow::Result<()> {
+        self.capture = Some(self.start()?);
+        self.tap.tally().up.store(true, Relaxed);
+        Ok(())
     }
 
     fn start(&self) -> anyhow::Result<Open> {
         let name = &self.name;
-        if !exists(name) {
-            let known: Vec<String> = list()?.into_iter().map(|device| device.name).collect();
-            bail!(
-                "no such interface: {name} (this machine has {})",
-                known.join(", ")
-            );
-        }
+        anyhow::ensure!(exists(name), "no such interface: {name}");
         let mut capture = Capture::from_device(name.as_str())?
             .snaplen(i32::from(self.settings.snaplen))
             .promisc(self.settings.promiscuous)
             .buffer_size(i32::try_from(self.buffer)?)
-            .timeout(HAND_OVER_MS)
+            .timeout(HAND_OVER.as_millis() as i32)
             .open()
             .map_err(|error| explain(name, &error))?
             .setnonblock()?;
@@ -201,7 +197,7 @@ impl Interface {
             return;
         };
         let (tap, link) = (&mut self.tap, open.link);
-        let result = open.capture.dispatch(None, |packet| {
+        let result = open.capture.dispatch(Some(MOST_AT_ONCE), |packet| {
             let seconds = packet.header.ts.tv_sec as u64;
             let micros = packet.header.ts.tv_usec as u64;
             tap.offer(&Packet {
@@ -258,12 +254,8 @@ impl Interface {
                     self.count_drops();
                 }
             }
-            None if Instant::now() >= self.retry_at => match self.start() {
-                Ok(open) => {
-                    tracing::info!(interface = self.name, "capture is back");
-                    self.capture = Some(open);
-                    self.tap.tally().up.store(true, Relaxed);
-                }
+            None if Instant::now() >= self.retry_at => match self.open() {
+                Ok(()) => tracing::info!(interface = self.name, "capture is back"),
                 Err(error) => {
                     tracing::debug!(interface = self.name, "{error:#}");
                     self.retry_at = Instant::now() + RETRY;
@@ -274,10 +266,27 @@ impl Interface {
     }
 }
 
+/// Opens all interfaces. One that is down or gone by now is opened when it is
+/// back; if none can be opened, that is an error.
+pub fn open(interfaces: &mut [Interface]) -> anyhow::Result<()> {
+    let (all, mut failed) = (interfaces.len(), Vec::new());
+    for interface in interfaces.iter_mut() {
+        failed.extend(interface.open().err().map(|error| (&interface.name, error)));
+    }
+    if failed.len() == all && all > 0 {
+        return Err(failed.swap_remove(0).1);
+    }
+    for (name, error) in failed {
+        tracing::warn!(interface = name, "{error:#}; trying again");
+    }
+    Ok(())
+}
+
 /// Captures until `stop`, then takes what the kernel still has.
 pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
+    let mut complaints = Seldom::default();
     while !stop.load(Relaxed) {
-        for at in ready(&interfaces) {
+        for at in ready(&interfaces, &mut complaints) {
             interfaces[at].drain();
         }
         interfaces.iter_mut().for_each(Interface::look_after);
@@ -289,7 +298,7 @@ pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
 }
 
 /// Waits for packets, one tick at most; returns which interfaces have some.
-fn ready(interfaces: &[Interface]) -> Vec<usize> {
+fn ready(interfaces: &[Interface], complaints: &mut Seldom) -> Vec<usize> {
     let open = interfaces.iter().enumerate();
     let open = open.filter_map(|(at, interface)| Some((at, interface.capture.as_ref()?)));
     let (places, mut fds): (Vec<usize>, Vec<PollFd<'_>>) = open
@@ -302,7 +311,9 @@ fn ready(interfaces: &[Interface]) -> Vec<usize> {
     if let Err(error) = poll(&mut fds, Some(&tick))
         && error != rustix::io::Errno::INTR
     {
-        tracing::error!(%error, "waiting for packets failed");
+        if complaints.allows() {
+            tracing::error!(%error, "waiting for packets failed");
+        }
         std::thread::sleep(TICK);
     }
     let places = places.into_iter().zip(&fds);

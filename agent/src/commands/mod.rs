@@ -56,9 +56,12 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             sample::write(&file, kind, packets, seed)?;
             writeln!(out, "{}: {packets} packets", file.display())?;
         }
-        Command::Man => clap_mangen::Man::new(Cli::command()).render(&mut out)?,
+        Command::Man => write_manual(&mut out)?,
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "crane-agent", &mut out);
+            // Into memory first: the generator panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "crane-agent", &mut script);
+            out.write_all(&script)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -69,4 +72,20 @@ fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<Confi
     let mut config = Config::load(file)?;
     config.sketch.device = flags.device.unwrap_or(config.sketch.device);
     Ok(config)
+}
+
+/// One page for the program and each of its commands.
+fn write_manual(out: &mut impl Write) -> io::Result<()> {
+    let mut program = Cli::command();
+    program.build();
+    clap_mangen::Man::new(program.clone()).render(out)?;
+    for command in program
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
+    {
+        let name = format!("crane-agent {}", command.get_name());
+        let command = command.clone().display_name(&name).bin_name(name);
+        clap_mangen::Man::new(command).render(out)?;
+    }
+    Ok(())
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,6 +15,7 @@ use super::configure;
 use crate::capture::Packet;
 use crate::capture::file::CaptureFile;
 use crate::capture::folder;
+use crate::capture::input::STDIN;
 use crate::cli::{Replay, ReplayWindow, ReportFormat, Speed};
 use crate::http::{self, Source};
 use crate::pipeline::{Pipeline, Purpose};
@@ -30,7 +32,15 @@ const LOOP_GAP: u64 = 1_000_000;
 pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let mut config = configure(args.config.as_ref(), &args.sketch)?;
     config.export.listen = args.listen.unwrap_or(config.export.listen);
+    let top = args.top.map_or(config.export.top, NonZero::get);
     let paths = folder::find(&args.files)?;
+    if args.repeat {
+        refuse_pipes(&paths)?;
+    }
+    anyhow::ensure!(
+        !args.verify || config.capture.sample == 1,
+        "--verify needs every packet: set capture.sample = 1"
+    );
     let stop = stop::on_signal()?;
     let listeners = args.serve.then(|| http::bind(&config.export)).transpose()?;
 
@@ -39,12 +49,13 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
             ReplayWindow::Whole => None,
             ReplayWindow::Length(length) => Some(length),
         },
+        history: !args.repeat,
         exactly: args.verify,
         serve: args.serve,
         sketch: !args.no_sketch,
     };
     let start = Instant::now();
-    let mut pipeline = Pipeline::start(&config, purpose, args.top.max(1), args.sketch.seed)?;
+    let mut pipeline = Pipeline::start(&config, purpose, top, args.sketch.seed)?;
     if let Some(listeners) = listeners {
         let address = listeners.address()?;
         let source = Source {
@@ -59,7 +70,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let mut player = Player {
         pipeline,
         speed: args.speed,
-        stop: &stop,
+        stop,
         names: HashSet::new(),
     };
     let mut files: Vec<File> = paths.into_iter().map(File::new).collect();
@@ -94,7 +105,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     }
     if args.serve && !args.repeat {
         tracing::info!("all packets replayed; serving until stopped");
-        while !stop::wait(&stop, Duration::from_secs(3600)) {}
+        while !stop::wait(stop, Duration::from_secs(3600)) {}
     }
     player.pipeline.finish(None)?;
     let failed = files.iter().any(|file| file.error.is_some());
@@ -103,6 +114,19 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// What is read once cannot be looped.
+fn refuse_pipes(paths: &[PathBuf]) -> anyhow::Result<()> {
+    for path in paths {
+        let is_pipe = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file());
+        anyhow::ensure!(
+            !is_pipe && path != Path::new(STDIN),
+            "{}: --loop needs files, which can be read again",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// A file on its way, with a lane for each of its interfaces.
@@ -154,24 +178,28 @@ struct Player<'a> {
 impl Player<'_> {
     /// Delivers all packets of a file.
     fn play(&mut self, file: &mut File) {
-        file.error = self.deliver(file).err();
+        let (mut earliest, mut latest) = (u64::MAX, 0);
+        file.error = self.deliver(file, &mut earliest, &mut latest).err();
         file.hand_over();
-        for interface in &file.interfaces {
-            if let Some(tap) = &interface.tap {
-                tap.tally().up.store(false, Relaxed);
-            }
-        }
+        let length = latest.saturating_sub(earliest);
+        file.shift = file.shift.saturating_add(length).saturating_add(LOOP_GAP);
     }
 
-    fn deliver(&mut self, file: &mut File) -> Result<(), String> {
+    fn deliver(
+        &mut self,
+        file: &mut File,
+        earliest: &mut u64,
+        latest: &mut u64,
+    ) -> Result<(), String> {
         let mut capture = CaptureFile::open(&file.path).map_err(|damage| damage.to_string())?;
         let bar = bar(capture.length());
         let mut pace = Pace::new(self.speed);
-        let (mut earliest, mut latest) = (u64::MAX, 0);
         while !self.stop.load(Relaxed) {
             let packet = match capture.next() {
                 Ok(Some(packet)) => packet,
                 Ok(None) => break,
+                // A pipe seems to end when a signal comes.
+                Err(_) if self.stop.load(Relaxed) => break,
                 Err(damage) => {
                     self.open_lanes(file, &capture)?;
                     let (packet, byte) = (capture.packets() + 1, capture.offset());
@@ -180,8 +208,8 @@ impl Player<'_> {
                     ));
                 }
             };
-            earliest = earliest.min(packet.time);
-            latest = latest.max(packet.time);
+            *earliest = packet.time.min(*earliest);
+            *latest = packet.time.max(*latest);
             if let Some(early) = pace.early(packet.time) {
                 file.hand_over();
                 stop::wait(self.stop, early);
@@ -223,10 +251,6 @@ impl Player<'_> {
         }
         bar.finish_and_clear();
         self.open_lanes(file, &capture)?;
-        file.shift = file
-            .shift
-            .saturating_add(latest.saturating_sub(earliest))
-            .saturating_add(LOOP_GAP);
         Ok(())
     }
 
@@ -272,7 +296,9 @@ impl Player<'_> {
             return Ok(vec![CaptureReport::unreadable(path, error)]);
         }
         for interface in &mut file.interfaces {
-            interface.tap = None;
+            if let Some(tap) = interface.tap.take() {
+                tap.tally().up.store(false, Relaxed);
+            }
         }
         let mut ended = Vec::new();
         for _ in &file.interfaces {

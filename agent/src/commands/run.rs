@@ -39,8 +39,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let mut interfaces = Vec::with_capacity(names.len());
     for name in &names {
         let tap = pipeline.add(name)?;
-        interfaces.push(Interface::open(name, tap, &config.capture, names.len())?);
+        interfaces.push(Interface::new(name, tap, &config.capture, names.len()));
     }
+    live::open(&mut interfaces)?;
     let source = Source {
         exporter,
         snapshot: Arc::clone(&pipeline.snapshot),
@@ -51,10 +52,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let captures: Vec<_> = share_out(interfaces)
         .into_iter()
         .map(|share| {
-            let stop = Arc::clone(&stop);
             thread::Builder::new()
                 .name("capture".into())
-                .spawn(move || live::run(share, &stop))
+                .spawn(move || live::run(share, stop))
         })
         .collect::<Result<_, _>>()?;
     let (device, window) = (pipeline.device()?, config.window.length);
@@ -62,7 +62,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     tracing::info!("metrics are at http://{address}/metrics");
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 
-    while !stop::wait(&stop, Duration::from_secs(1)) {
+    while !stop::wait(stop, Duration::from_secs(1)) {
         if pipeline.has_ended() || captures.iter().any(|capture| capture.is_finished()) {
             stop.store(true, Relaxed);
         }

@@ -53,7 +53,7 @@ pub struct Capture {
     #[serde(deserialize_with = "in_range::<_, u32, 1, 1000000>")]
     pub sample: u32,
     /// Kernel buffers of all interfaces together.
-    #[serde(deserialize_with = "from_text")]
+    #[serde(deserialize_with = "size::<_, { 1 << 20 }, { 16 << 30 }>")]
     pub buffer_total: Size,
     /// Packets that fit the ring of an interface.
     #[serde(deserialize_with = "in_range::<_, usize, 1024, 16777216>")]
@@ -88,10 +88,10 @@ pub struct Sketch {
     #[serde(deserialize_with = "in_range::<_, usize, 1, 4>")]
     pub max_layers: usize,
     /// Memory for one interface at most.
-    #[serde(deserialize_with = "from_text")]
+    #[serde(deserialize_with = "size::<_, { 128 << 10 }, { 1 << 30 }>")]
     pub memory: Size,
     /// Memory for all interfaces together.
-    #[serde(deserialize_with = "from_text")]
+    #[serde(deserialize_with = "size::<_, { 128 << 10 }, { 64 << 30 }>")]
     pub memory_total: Size,
     /// Share of the memory for sources and destinations, in percent.
     #[serde(deserialize_with = "in_range::<_, u8, 10, 90>")]
@@ -205,6 +205,22 @@ impl Default for Export {
     }
 }
 
+impl Config {
+    /// Refuses what is possible by itself but not together.
+    fn check(&self) -> Result<(), ConfigError> {
+        let (memory, total) = (self.sketch.memory, self.sketch.memory_total);
+        if memory > total {
+            return Err(ConfigError::new(
+                format_args!("sketch.memory = {memory}"),
+                format_args!(
+                    "more than for all interfaces together, sketch.memory_total = {total}"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// A whole number from MIN to MAX.
 fn in_range<'de, D, T, const MIN: i64, const MAX: i64>(input: D) -> Result<T, D::Error>
 where
@@ -230,6 +246,21 @@ where
     let text = String::deserialize(input)?;
     text.parse()
         .map_err(|error| D::Error::custom(format!("{text:?}: {error}")))
+}
+
+/// A size from MIN to MAX.
+fn size<'de, D, const MIN: u64, const MAX: u64>(input: D) -> Result<Size, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let size: Size = from_text(input)?;
+    if (MIN..=MAX).contains(&size.0) {
+        return Ok(size);
+    }
+    let (least, most) = (Size(MIN), Size(MAX));
+    Err(D::Error::custom(format!(
+        "{size} is not possible, allowed is {least} to {most}"
+    )))
 }
 
 fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<Span, D::Error> {

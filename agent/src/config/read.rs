@@ -14,6 +14,8 @@ use super::Config;
 
 /// Variables with this prefix configure the agent.
 const PREFIX: &str = "CRANE_";
+/// Set by Kubernetes for a service of our name.
+const FOREIGN: &str = "CRANE_AGENT_";
 /// Not a key: names the file itself.
 const FILE: &str = "CRANE_CONFIG";
 
@@ -49,15 +51,31 @@ impl Config {
             Some(path) => read(path)?.1,
             None => Table::new(),
         };
-        let variables =
-            std::env::vars().filter(|(name, _)| name.starts_with(PREFIX) && name != FILE);
-        override_with(table, variables)
+        override_with(table, variables()?.into_iter())
     }
 
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         read(path).map(|(config, _)| config)
     }
+}
+
+/// The variables that configure the agent.
+fn variables() -> Result<Vec<(String, String)>, ConfigError> {
+    let mut variables = Vec::new();
+    for (name, text) in std::env::vars_os() {
+        // What is not ours may hold anything.
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
+            continue;
+        };
+        if name == FILE || name.starts_with(FOREIGN) {
+            continue;
+        }
+        let text = text.into_string();
+        let text = text.map_err(|_| ConfigError::new(name, "is not UTF-8"))?;
+        variables.push((name.to_owned(), text));
+    }
+    Ok(variables)
 }
 
 fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
@@ -85,7 +103,18 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
         }
         fault(line, message)
     };
-    let config = toml::from_str(&text).map_err(explain)?;
+    let config: Config = toml::from_str(&text).map_err(explain)?;
+    config.check().map_err(|error| {
+        let key = error.place.rsplit('.').next().unwrap_or_default();
+        let key = key.split(' ').next().unwrap_or_default();
+        let written = |line: &str| {
+            line.split('=')
+                .next()
+                .is_some_and(|name| name.trim() == key)
+        };
+        let line = text.lines().position(written).map(|line| line + 1);
+        fault(line, error.to_string())
+    })?;
     let table = toml::from_str(&text).map_err(explain)?;
     Ok((config, table))
 }
@@ -114,10 +143,17 @@ fn override_with(
         if let Value::Table(entry) = entry {
             entry.insert(key.into(), value(&text));
         }
-        Config::deserialize(table.clone()).map_err(|error| {
+        let place = format!("{name}={text}");
+        let config = Config::deserialize(table.clone()).map_err(|error| {
             let message = error.message().replace('\n', ", ");
-            ConfigError::new(format_args!("{name}={text}"), message)
+            ConfigError::new(
+                &place,
+                format_args!("{message} (write values as in the file: 128, true, [\"eth0\"])"),
+            )
         })?;
+        config
+            .check()
+            .map_err(|error| ConfigError::new(&place, error))?;
     }
     Config::deserialize(table).map_err(|error| ConfigError::new("configuration", error.message()))
 }
@@ -171,7 +207,7 @@ mod tests {
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 13] = [
+        let cases: [(&str, [&str; 4]); 15] = [
             (
                 "[capture]\nsnaplne = 3\n",
                 ["line 2", "snaplne", "", "snaplen"],
@@ -219,6 +255,19 @@ mod tests {
             (
                 "[capture]\ndecap = \"both\"\n",
                 ["line 2", "decap", "both", "`outer` or `inner`"],
+            ),
+            (
+                "[sketch]\nmemory = \"1KiB\"\n",
+                ["line 2", "memory", "1KiB", "128KiB to 1GiB"],
+            ),
+            (
+                "[sketch]\nbatch = 9\nmemory = \"2MiB\"\nmemory_total = \"1MiB\"\n",
+                [
+                    "line 3",
+                    "sketch.memory",
+                    "2MiB",
+                    "sketch.memory_total = 1MiB",
+                ],
             ),
             ("[capture\n", ["line 1", "", "", ""]),
         ];

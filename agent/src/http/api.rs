@@ -44,7 +44,7 @@ pub struct Source {
     pub requests: Sender<Request>,
 }
 
-type Parameters = Query<BTreeMap<String, String>>;
+type Parameters = Query<Vec<(String, String)>>;
 
 /// Why a request cannot be answered.
 struct Refusal(StatusCode, String);
@@ -109,7 +109,7 @@ async fn readyz(State(source): State<Arc<Source>>) -> Response {
 }
 
 async fn interfaces(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
-    allow(&given, &[])?;
+    parameters(given, &[])?;
     let snapshot = source.snapshot.load();
     let views = snapshot.interfaces.iter().map(|view| {
         let tally = &view.tally;
@@ -131,7 +131,7 @@ async fn interfaces(State(source): State<Arc<Source>>, Query(given): Parameters)
             "memory_bytes": view.memory_bytes,
             "saturated": view.saturated,
             "current": window_json(&view.current),
-            "last": view.last.as_ref().map(window_json),
+            "last": view.last.as_deref().map(window_json),
         })
     });
     Ok(Json(json!({ "interfaces": views.collect::<Vec<_>>() })))
@@ -142,14 +142,14 @@ fn window_json(window: &WindowView) -> Value {
     json!({
         "start": seconds(window.start),
         "end": seconds(window.end),
-        "seconds": window.seconds,
+        "seconds": window.seconds(),
         "packets": window.packets,
         "bytes": window.bytes,
     })
 }
 
 async fn heavy_hitters(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
-    allow(&given, &["interface", "window", "by"])?;
+    let given = parameters(given, &["interface", "window", "by"])?;
     let which = which(&given)?;
     let by_bytes = match given.get("by").map(String::as_str) {
         None | Some("packets") => false,
@@ -162,7 +162,7 @@ async fn heavy_hitters(State(source): State<Arc<Source>>, Query(given): Paramete
         let Some(name) = Which::meant(which, view.last.is_some()) else {
             continue;
         };
-        let window = view.last.as_ref().filter(|_| name == Which::Last);
+        let window = view.last.as_deref().filter(|_| name == Which::Last);
         let window = window.unwrap_or(&view.current);
         let mut answer = json!({
             "interface": view.name,
@@ -207,7 +207,7 @@ where
 }
 
 async fn flow(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
-    allow(&given, &["src", "dst", "interface", "window"])?;
+    let given = parameters(given, &["src", "dst", "interface", "window"])?;
     let (src, dst) = (address(&given, "src")?, address(&given, "dst")?);
     let answers = ask(&source, &given, About::Flow(Pair::new(src, dst))).await?;
     let entry = |answer: Answer| {
@@ -219,7 +219,7 @@ async fn flow(State(source): State<Arc<Source>>, Query(given): Parameters) -> An
 }
 
 async fn node(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
-    allow(&given, &["ip", "interface", "window"])?;
+    let given = parameters(given, &["ip", "interface", "window"])?;
     let ip = address(&given, "ip")?;
     let answers = ask(&source, &given, About::Node(widen(ip))).await?;
     let entry = |answer: Answer| {
@@ -312,19 +312,27 @@ fn address(given: &BTreeMap<String, String>, name: &str) -> Result<IpAddr, Refus
     IpAddr::from_str(text).map_err(|_| wrong(name, text, "an IPv4 or IPv6 address"))
 }
 
-fn allow(given: &BTreeMap<String, String>, allowed: &[&str]) -> Result<(), Refusal> {
-    match given.keys().find(|name| !allowed.contains(&name.as_str())) {
-        None => Ok(()),
-        Some(name) => {
+/// What was given, each parameter once and none that is not `allowed`.
+fn parameters(
+    given: Vec<(String, String)>,
+    allowed: &[&str],
+) -> Result<BTreeMap<String, String>, Refusal> {
+    let refuse = |message| Err(Refusal(StatusCode::BAD_REQUEST, message));
+    let mut parameters = BTreeMap::new();
+    for (name, value) in given {
+        if !allowed.contains(&name.as_str()) {
             let allowed = if allowed.is_empty() {
                 "none".into()
             } else {
                 allowed.join(", ")
             };
-            let message = format!("unknown parameter {name}, allowed: {allowed}");
-            Err(Refusal(StatusCode::BAD_REQUEST, message))
+            return refuse(format!("unknown parameter {name}, allowed: {allowed}"));
+        }
+        if parameters.insert(name.clone(), value).is_some() {
+            return refuse(format!("{name} is given twice"));
         }
     }
+    Ok(parameters)
 }
 
 fn wrong(name: &str, value: &str, allowed: &str) -> Refusal {

@@ -27,13 +27,12 @@ pub fn get(agent: &str, path: &str, parameters: &[(&str, String)]) -> anyhow::Re
         stream.set_read_timeout(Some(PATIENCE))?;
         exchange(stream, &target)
     } else {
-        let address = agent
-            .to_socket_addrs()
-            .with_context(|| format!("{agent:?} is not host:port"))?
-            .next();
-        let address = address.with_context(|| format!("{agent:?} has no address"))?;
-        let stream =
-            TcpStream::connect_timeout(&address, PATIENCE).with_context(|| unreachable(agent))?;
+        let addresses = agent.to_socket_addrs();
+        let addresses = addresses.with_context(|| format!("{agent:?} is not host:port"))?;
+        let mut streams = addresses.map(|address| TcpStream::connect_timeout(&address, PATIENCE));
+        let stream = streams
+            .find_map(Result::ok)
+            .with_context(|| unreachable(agent))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         exchange(stream, &target)
     };

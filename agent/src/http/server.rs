@@ -2,8 +2,9 @@
 //! large or endless request costs its sender the connection and nobody else
 //! anything.
 
+use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::api::{self, Source};
 use crate::config;
+use crate::log::Seldom;
 
 /// Connections at once.
 const CONNECTIONS: usize = 64;
@@ -28,8 +30,10 @@ const HEAD_TIME: Duration = Duration::from_secs(5);
 const HEAD_BYTES: usize = 16 << 10;
 /// How many headers it may have.
 const HEADERS: usize = 64;
-/// How long a connection may last, however busy.
-const CONNECTION_TIME: Duration = Duration::from_secs(300);
+/// How long a connection may last: one request and its answer.
+const CONNECTION_TIME: Duration = Duration::from_secs(15);
+/// How often histograms are tidied up, whether or not anyone looks at them.
+const UPKEEP: Duration = Duration::from_secs(5);
 
 /// The open doors of the server.
 pub struct Listeners {
@@ -71,13 +75,16 @@ fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
         std::fs::remove_file(path).with_context(|| format!("cannot replace {shown}"))?;
     }
     let listener = UnixListener::bind(path).with_context(|| format!("cannot listen on {shown}"))?;
+    // For the agent's user and group, whatever the umask.
+    std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
 /// Serves requests on a thread of its own until the program ends.
 pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
-    let service = TowerToHyperService::new(api::router(Arc::new(source)));
+    let source = Arc::new(source);
+    let service = TowerToHyperService::new(api::router(Arc::clone(&source)));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -92,6 +99,13 @@ pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
     drop(inside);
     thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async move {
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(UPKEEP).await;
+                    source.exporter.tidy_up();
+                }
+            });
+            let mut complaints = Seldom::default();
             loop {
                 let Ok(seat) = Arc::clone(&guests).acquire_owned().await else {
                     return;
@@ -110,7 +124,9 @@ pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
                         drop(seat);
                     })),
                     Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
+                        if complaints.allows() {
+                            tracing::warn!(%error, "a connection could not be accepted");
+                        }
                         tokio::time::sleep(Duration::from_secs(1)).await;
                     }
                 }
@@ -142,6 +158,8 @@ where
 {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        // Who keeps a connection keeps a seat.
+        .keep_alive(false)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS)

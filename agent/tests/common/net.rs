@@ -5,8 +5,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Running, eventually, get};
+use super::{AGENT, Running, eventually, get};
 use serde_json::Value;
+
+/// Ports in a namespace of our own: nobody else is there.
+pub const AGENT_PORT: u16 = 9732;
+pub const PROMETHEUS_PORT: u16 = 9090;
 
 pub const LEFT: &str = "10.200.0.1";
 pub const RIGHT: &str = "10.200.0.2";
@@ -79,6 +83,22 @@ impl Cable {
             ]);
             ip(&["-n", side, "link", "set", "cable", "up"]);
         }
+    }
+
+    /// An agent that captures on the left side, with these arguments.
+    pub fn capture(&self, args: &[&str]) -> Running {
+        let mut command = Self::command(&self.left, AGENT);
+        command.arg("run").args(args).stderr(Stdio::piped());
+        let mut agent = Running::start(&mut command);
+        agent.wait_for_line("metrics are at http://127.0.0.1:9732/metrics");
+        agent
+    }
+
+    /// What it exports.
+    pub fn metrics(&self) -> String {
+        eventually("metrics", || {
+            fetch(Some(&self.left), AGENT_PORT, "/metrics")
+        })
     }
 
     /// A command in one of the namespaces.
