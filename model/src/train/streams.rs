@@ -25,9 +25,14 @@ const LONGEST: u64 = 600_000;
 
 /// A stream of about `distinct` edges.
 pub fn draw(rng: &mut impl Rng, distinct: usize) -> Stream {
+    draw_long(rng, distinct, LONGEST)
+}
+
+/// The same, of which up to `longest` packets arrive one by one.
+pub fn draw_long(rng: &mut impl Rng, distinct: usize, longest: u64) -> Stream {
     let edges = draw_edges(rng, distinct);
     let counts = draw_counts(rng, edges.len());
-    let arrivals = draw_order(rng, &edges, &counts);
+    let arrivals = draw_order(rng, &edges, &counts, longest);
     Stream {
         edges,
         counts,
@@ -103,10 +108,10 @@ fn draw_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
         .collect()
 }
 
-fn draw_order(rng: &mut impl Rng, edges: &[Edge], counts: &[u64]) -> Vec<Weighted> {
+fn draw_order(rng: &mut impl Rng, edges: &[Edge], counts: &[u64], longest: u64) -> Vec<Weighted> {
     let total: u64 = counts.iter().sum();
     let bursts = rng.random_bool(0.5);
-    if total > LONGEST || rng.random_bool(0.25) {
+    if total > longest || rng.random_bool(0.25) {
         let arrivals = edges
             .iter()
             .zip(counts)
