@@ -192,7 +192,13 @@ impl<K: Copy + Eq + Hash> Paper<K> {
         let rest = batch.iter().filter(|a| a.packets > 0).filter_map(|a| {
             let id = codes.id(&a.key);
             let counted = crown.count(id, a.key, a.packets, a.bytes);
-            counted.map(|_| (id, a))
+            let lightest = counted?;
+            // One that finds room is new, so it has left nothing in the layers.
+            if lightest.rank() == 0 {
+                crown.admit(id, a.key, Count::exact(a.packets, a.bytes));
+                return None;
+            }
+            Some((id, a))
         });
         let rest: Vec<(u64, &Arrival<K>)> = rest.collect();
         if rest.is_empty() {

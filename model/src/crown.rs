@@ -139,26 +139,21 @@ impl<K: Copy + Eq> Crown<K> {
         at..at + WAYS
     }
 
-    /// Counts an arrival if the edge is here or there is room for it;
-    /// otherwise returns the count that has to be outranked to be admitted.
+    /// Counts an arrival if the edge is here; otherwise returns the count that
+    /// has to be outranked to be admitted, 0 while there is room.
     pub fn count(&mut self, id: u64, key: K, packets: u64, bytes: u64) -> Option<Count> {
         let bucket = self.bucket(id);
-        let ways = &mut self.entries[bucket];
-        if let Some(entry) = ways.iter_mut().flatten().find(|entry| entry.key == key) {
-            let count = entry.count();
-            entry.set(Count {
-                packets: count.packets.saturating_add(packets),
-                bytes: count.bytes.saturating_add(bytes),
-                ..count
-            });
-            return None;
-        }
-        if let Some(free) = ways.iter_mut().find(|way| way.is_none()) {
-            let count = Count::exact(packets, bytes);
-            *free = Some(entry(key, count));
-            return None;
-        }
-        Some(self.lightest(id))
+        let mut ways = self.entries[bucket].iter_mut().flatten();
+        let Some(entry) = ways.find(|entry| entry.key == key) else {
+            return Some(self.lightest(id));
+        };
+        let count = entry.count();
+        entry.set(Count {
+            packets: count.packets.saturating_add(packets),
+            bytes: count.bytes.saturating_add(bytes),
+            ..count
+        });
+        None
     }
 
     /// The lightest count in the bucket of `id`, 0 while there is room.
@@ -225,7 +220,13 @@ mod tests {
     fn the_lightest_goes_and_the_rest_is_exact() {
         let mut crown = Crown::new(8);
         for key in 0..8u32 {
-            assert_eq!(crown.count(1, key, 10 + u64::from(key), 100), None);
+            let count = Count::exact(10 + u64::from(key), 100);
+            assert_eq!(
+                crown.count(1, key, 1, 1),
+                Some(Count::default()),
+                "there is room"
+            );
+            assert_eq!(crown.admit(1, key, count), None);
         }
         assert_eq!(crown.count(1, 3, 1, 1), None);
         let lightest = crown.count(1, 99, 1, 1);

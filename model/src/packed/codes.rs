@@ -41,10 +41,16 @@ impl Codes {
         fold(self.hasher.hash_one(key) ^ self.secret, ODD)
     }
 
-    /// The cells of `id` in the layer numbered `layer` with `cells` cells.
-    pub fn places(&self, id: u64, layer: u64, cells: usize) -> Places {
+    /// The part of an id that table and layers know.
+    pub fn short(id: u64) -> u32 {
+        (id >> 32) as u32
+    }
+
+    /// The cells of a short id in the layer numbered `layer` with `cells` cells.
+    pub fn places(&self, id: u32, layer: usize, cells: usize) -> Places {
         let third = (cells / CELLS) as u64;
-        let first = fold(id ^ self.secret.rotate_left(layer as u32 & 63), ODD ^ layer);
+        let id = u64::from(id) << 32 | u64::from(!id);
+        let first = fold(id ^ self.secret.rotate_left(17 * layer as u32), ODD);
         let second = fold(first ^ SALT, ODD);
         let at = |part: u64, bits: u64| (part * third + ((bits * third) >> 32)) as u32;
         [
@@ -77,7 +83,7 @@ mod tests {
             let mut hits = vec![0u32; cells];
             for n in 0..20_000 {
                 let id = codes.id(&Edge::new(7, n));
-                for place in codes.places(id, 0, cells) {
+                for place in codes.places(Codes::short(id), 0, cells) {
                     hits[place as usize] += 1;
                 }
             }

@@ -11,7 +11,7 @@ use crate::packed::cells::{Plane, unpack};
 use crate::packed::stack::{LAYERS, Reading, Stack};
 
 /// Features that differ from edge to edge.
-pub const LOCAL: usize = 15;
+pub const LOCAL: usize = 13;
 /// Features of the sketch as a whole.
 pub const GLOBAL: usize = 12;
 /// All of them.
@@ -120,15 +120,6 @@ impl Fill {
     }
 }
 
-/// The readings of one edge in all stacks, the one in use last.
-pub type Readings<'a> = &'a [Reading];
-
-/// The sum of the bounds of all stacks.
-pub fn bound(readings: Readings<'_>) -> u64 {
-    let bounds = readings.iter().map(Reading::bound);
-    bounds.fold(0, u64::saturating_add)
-}
-
 /// A witness that only the layers know, and what they say of it.
 pub struct Testimony {
     /// Its true count.
@@ -153,7 +144,7 @@ const WINDOW: f32 = 0.7;
 
 /// What is known about the load. See the head of this module.
 pub struct Lens {
-    fills: Vec<Fill>,
+    fill: Fill,
     /// Counts of witnesses in the layers, smallest first.
     counts: Vec<u64>,
     nearby: [Nearby; GRID],
@@ -184,40 +175,37 @@ impl View {
 const CERTAIN: f32 = -7.0;
 
 impl Lens {
-    /// The lens for these stacks, with the witnesses that only they know and
+    /// The lens for these layers, with the witnesses that only they know and
     /// an estimate of all distinct edges.
-    pub fn new(stacks: &[Stack], witnesses: &[Testimony], distinct: f64) -> Result<Self> {
-        let fills: Vec<Fill> = stacks.iter().map(Fill::of).collect::<Result<_>>()?;
+    pub fn new(stack: &Stack, witnesses: &[Testimony], distinct: f64) -> Result<Self> {
+        let fill = Fill::of(stack)?;
         let mut counts: Vec<u64> = witnesses.iter().map(|w| w.count).collect();
         counts.sort_unstable();
         let (nearby, overall) = smooth(witnesses);
         let number = counts.len().max(1) as f32;
         let mean = counts.iter().map(|c| *c as f32).sum::<f32>().max(1.0) / number;
         let once = counts.partition_point(|count| *count <= 1) as f32 / number;
-        let mut global = [0.0; GLOBAL];
-        if let (Some(fill), Some(stack)) = (fills.last(), stacks.last()) {
-            let [bottom, middle, top] = &fill.tails;
-            let cells = stack.planes()[0].cells() as f64;
-            let sum: f32 = (1..=fill.limits[0].min(15))
-                .map(|value| bottom.share(value))
-                .sum();
-            global = [
-                (distinct / cells + 1e-3).ln() as f32,
-                mean.ln(),
-                once,
-                overall.exact,
-                1.0 - bottom.share(1),
-                bottom.share(fill.limits[0]),
-                sum / 15.0,
-                1.0 - middle.share(1),
-                middle.share(fill.limits[1]),
-                1.0 - top.share(1),
-                (1.0 + counts.len() as f32).ln(),
-                ln_1p(fill.middle()),
-            ];
-        }
+        let [bottom, middle, top] = &fill.tails;
+        let cells = stack.planes()[0].cells() as f64;
+        let sum: f32 = (1..=fill.limits[0].min(15))
+            .map(|value| bottom.share(value))
+            .sum();
+        let global = [
+            (distinct / cells + 1e-3).ln() as f32,
+            mean.ln(),
+            once,
+            overall.exact,
+            1.0 - bottom.share(1),
+            bottom.share(fill.limits[0]),
+            sum / 15.0,
+            1.0 - middle.share(1),
+            middle.share(fill.limits[1]),
+            1.0 - top.share(1),
+            (1.0 + counts.len() as f32).ln(),
+            ln_1p(fill.middle()),
+        ];
         Ok(Self {
-            fills,
+            fill,
             counts,
             nearby,
             global,
@@ -229,26 +217,11 @@ impl Lens {
         &self.global
     }
 
-    /// What the network sees of an edge with these readings.
-    pub fn view(&self, readings: Readings<'_>) -> View {
-        let Some((now, old)) = readings.split_last() else {
-            return View {
-                local: [0.0; LOCAL],
-                bound: 0.0,
-                base: [0.0; 3],
-            };
-        };
-        let all = bound(readings);
-        let old_bound = bound(old);
-        let old_noise: f32 = old
-            .iter()
-            .zip(&self.fills)
-            .map(|(reading, fill)| fill.noise(reading.bound()))
-            .sum();
-        let (noise, more) = self.fills.last().map_or((NEVER, NEVER), |fill| {
-            (fill.noise(now.bound()), fill.noise(now.bound() + 1))
-        });
-        let [a, b, c] = now.top().map(|cell| ln_1p(cell.into()));
+    /// What the network sees of an edge with this reading.
+    pub fn view(&self, reading: &Reading) -> View {
+        let all = reading.bound();
+        let (noise, more) = (self.fill.noise(all), self.fill.noise(all + 1));
+        let [a, b, c] = reading.top().map(|cell| ln_1p(cell.into()));
         let bound = ln_1p(all);
         let below = self.counts.partition_point(|count| *count < all);
         let up_to = below + self.counts[below..].partition_point(|count| *count <= all);
@@ -260,8 +233,8 @@ impl Lens {
         let near = self.near(bound);
         let local = [
             bound,
-            f32::from(u8::from(now.reached >= 1)),
-            f32::from(u8::from(now.reached >= 2)),
+            f32::from(u8::from(reading.reached >= 1)),
+            f32::from(u8::from(reading.reached >= 2)),
             b - a,
             c - a,
             noise,
@@ -272,8 +245,6 @@ impl Lens {
             base[2],
             near.excess,
             near.exact,
-            ln_1p(old_bound),
-            old_noise.max(NEVER),
         ];
         View { local, bound, base }
     }

@@ -5,6 +5,7 @@
 //! | [`codes`] | keyed ids of edges, and the cells that follow from them |
 //! | [`cells`], [`plane`], [`tensor`] | narrow cells, on the CPU or a candle device |
 //! | [`stack`] | three layers: conservative store, carry, smallest ratio |
+//! | [`table`], [`body`] | all edges as long as they fit; table or layers |
 //! | [`witnesses`] | a few edges counted exactly, to judge the others by |
 //! | [`lens`], [`decoder`], [`weights`] | what the load is, and what it makes of a reading |
 //! | [`shape`], [`sketch`], [`state`] | all of it within a budget, growing, saved |
@@ -15,6 +16,7 @@
 //! an interval, calibrated on the witnesses.
 //! **Cost.** Three cells of 4 bits for most edges, one bucket of the crown.
 
+pub mod body;
 pub mod cells;
 pub mod codes;
 pub mod decoder;
@@ -24,6 +26,7 @@ pub mod shape;
 pub mod sketch;
 pub mod stack;
 pub mod state;
+pub mod table;
 pub mod tensor;
 pub mod weights;
 pub mod witnesses;

@@ -1,15 +1,17 @@
-//! The packed sketch: stacks of narrow layers, crown, witnesses and decoder.
+//! The packed sketch: a crown over a table or layers, witnesses, a decoder.
 //!
-//! An edge in the crown is counted there. All others are stored in the stack
-//! in use. One that outgrows the lightest crown entry changes places with it;
-//! what it left in the layers stays (it is an upper bound of what it had), and
-//! an edge that falls out of the crown raises its cells to what it has had. So
-//! nothing is counted twice, and the upper bound holds for every edge, always.
+//! An edge in the crown is counted there, all others in the body. One that
+//! outgrows the lightest crown entry changes places with it; what it left in
+//! the body stays (it is an upper bound of what it had), and an edge that falls
+//! out of the crown raises its cells to what it has had. So nothing is counted
+//! twice, and the upper bound holds for every edge, always.
 //!
-//! **Growth.** When a third of the bottom cells are used and the budget allows
-//! it, the sketch becomes eight times as large: a new stack takes all that
-//! comes, the old one stays and is asked as well, and the crown is enlarged.
-//! The next window starts as one stack of the size that this one needed.
+//! **Growth.** A sketch that starts below its budget is a table of all edges,
+//! which doubles when it is full, up to half of the budget; then everything is
+//! poured into layers that take the whole budget. Ids are known until then, so
+//! layers that were grown into are as good as layers from the start. While it
+//! is poured both exist: at most 1.5 times the budget, for milliseconds. The
+//! next window starts with what this one needed.
 
 use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
@@ -17,26 +19,28 @@ use std::sync::{Arc, OnceLock};
 use crate::crane::{Arrival, Flow};
 use crate::crown::{Count, Crown};
 use crate::executor::Load;
-use crate::packed::codes::{Codes, fold};
+use crate::packed::body::Body;
+use crate::packed::codes::Codes;
 use crate::packed::decoder::HIDDEN;
-use crate::packed::lens::{self, GLOBAL, Lens, Testimony, View, ln_1p};
+use crate::packed::lens::{GLOBAL, Lens, Testimony, View, ln_1p};
 use crate::packed::plane::Home;
 use crate::packed::shape::Shape;
-use crate::packed::stack::{LAYERS, Reading, Stack};
+use crate::packed::stack::{Reading, Stack};
+use crate::packed::table::Table;
 use crate::packed::witnesses::Witnesses;
 use crate::packed::{Budget, Parts, Weights};
 use crate::{DeviceChoice, Error, Result};
 
-/// Share of used bottom cells at which the sketch grows.
-const FULL: f32 = 0.3;
-/// How much larger it becomes.
-const GROWTH: usize = 8;
-/// Growing by less than this factor does not pay for another stack.
-const LEAST_GROWTH: usize = 2;
+/// A table takes no more than the budget divided by this.
+const TABLE_PART: usize = 2;
+/// How much larger a full table becomes.
+const GROWTH: usize = 2;
+/// The next window may have so many times the edges of this one.
+const HEADROOM: f64 = 1.25;
 /// Share of the memory that the crown takes.
 const CROWN_SHARE: f64 = 0.15;
 /// Pairs that never occurred whose readings tell the noise of the layers.
-const PHANTOMS: u64 = 64;
+const PHANTOMS: u32 = 64;
 /// Edges stored between two looks at the noise.
 const NOISE_EVERY: usize = 1024;
 /// Share of the witnesses that intervals are made to hold: more than 0.9,
@@ -52,15 +56,14 @@ pub struct Packed<K> {
     pub(super) codes: Codes,
     /// Bytes that all parts may take now.
     pub(super) size: usize,
-    /// Bytes at the start of this window.
-    start: usize,
     pub(super) crown: Crown<K>,
     pub(super) witnesses: Witnesses,
-    /// The last one is in use.
-    pub(super) stacks: Vec<Stack>,
+    pub(super) body: Body,
+    expansions: usize,
+    /// What a pair that never occurred reads in the middle.
     pub(super) noise: u64,
     since_noise: usize,
-    phantoms: u64,
+    phantoms: u32,
     pub(super) sight: OnceLock<Sight>,
 }
 
@@ -89,31 +92,30 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             home: device.home()?,
             codes: Codes::new(seed),
             size: 0,
-            start: budget.start.min(budget.most),
             crown: Crown::new(0),
             witnesses: Witnesses::new(0),
-            stacks: Vec::new(),
+            body: Body::Table(Table::new(0)),
+            expansions: 0,
             noise: 0,
             since_noise: 0,
             phantoms: 0,
             sight: OnceLock::new(),
         };
-        sketch.restart(sketch.start)?;
+        sketch.restart(budget.start)?;
         Ok(sketch)
     }
 
-    /// Forgets everything and starts with `bytes`, within the budget.
+    /// Forgets everything and starts with `bytes`, or with the whole budget if
+    /// that is more than a table may have.
     pub fn restart(&mut self, bytes: usize) -> Result<()> {
-        let bytes = bytes.min(self.budget.most);
-        let shape = self.shape(bytes)?;
-        let stack = self.stack(0, shape.cell_bytes)?;
-        self.start = bytes;
-        self.size = bytes;
+        let (size, shape, body) = self.empty(bytes)?;
+        self.size = size;
         self.crown = Crown::new(shape.crown);
         self.witnesses = Witnesses::new(shape.witnesses);
-        self.stacks = vec![stack];
+        self.body = body;
+        self.expansions = 0;
         (self.noise, self.since_noise) = (0, 0);
-        self.sight = OnceLock::new();
+        self.sight.take();
         Ok(())
     }
 
@@ -122,11 +124,25 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         self.restart(self.needed())
     }
 
-    /// Bytes with which this stream would not have had to grow.
+    /// Bytes with which this stream would not have had to grow, with a little
+    /// room for more; no less than at the first start.
     pub fn needed(&self) -> usize {
-        let cells = -3.0 * self.witnesses.distinct() / f64::from(1.0 - FULL).ln();
-        let bytes = (cells / 2.0 / 0.55) as usize;
-        bytes.clamp(self.budget.start.min(self.budget.most), self.budget.most)
+        let table = Table::bytes_for(HEADROOM * self.witnesses.distinct());
+        let bytes = (table as f64 / (1.0 - CROWN_SHARE)) as usize;
+        bytes.max(self.budget.start).min(self.budget.most)
+    }
+
+    /// Size, shape and empty body of a sketch of about `bytes`.
+    pub(super) fn empty(&self, bytes: usize) -> Result<(usize, Shape, Body)> {
+        let is_table = bytes <= self.budget.most / TABLE_PART;
+        let size = if is_table { bytes } else { self.budget.most };
+        let shape = self.shape(size)?;
+        let body = if is_table {
+            Body::Table(Table::new(shape.cell_bytes))
+        } else {
+            Body::Layers(self.stack(shape.cell_bytes)?)
+        };
+        Ok((size, shape, body))
     }
 
     pub(super) fn shape(&self, bytes: usize) -> Result<Shape> {
@@ -134,16 +150,16 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         Shape::of(bytes, share, Crown::<K>::ENTRY)
     }
 
-    pub(super) fn stack(&self, number: usize, cell_bytes: usize) -> Result<Stack> {
+    pub(super) fn stack(&self, cell_bytes: usize) -> Result<Stack> {
         let planes = self.home.planes(cell_bytes, self.parts.narrow)?;
-        Ok(Stack::new(self.codes.clone(), number, cell_bytes, planes))
+        Ok(Stack::new(self.codes.clone(), planes))
     }
 
     /// Stores a batch in which no edge occurs twice.
     pub fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
         self.sight.take();
-        let mut rest = Vec::with_capacity(batch.len());
-        let (mut ids, mut packets) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut heavy: Vec<Candidate<'_, K>> = Vec::new();
+        let mut rest: Vec<Candidate<'_, K>> = Vec::with_capacity(batch.len());
         for arrival in batch.iter().filter(|arrival| arrival.packets > 0) {
             let id = self.codes.id(&arrival.key);
             self.witnesses.note(id, arrival.packets);
@@ -151,110 +167,132 @@ impl<K: Copy + Eq + Hash> Packed<K> {
                 .crown
                 .count(id, arrival.key, arrival.packets, arrival.bytes);
             if let Some(lightest) = counted {
-                rest.push((arrival, lightest.rank()));
-                ids.push(id);
-                packets.push(arrival.packets);
+                let own = Count::exact(arrival.packets, arrival.bytes);
+                // One that outranks the lightest by this batch alone goes to
+                // the crown without leaving a trace in the body.
+                let at_once = self.parts.crown && own.rank() > lightest.rank();
+                let all = if at_once { &mut heavy } else { &mut rest };
+                all.push(Candidate {
+                    arrival,
+                    id,
+                    lightest: lightest.rank(),
+                });
             }
         }
-        if rest.is_empty() {
-            return Ok(());
-        }
-        let mut bounds = Vec::new();
-        let Some((stack, old)) = self.stacks.split_last_mut() else {
-            return Ok(());
-        };
-        stack.add(&ids, &packets, &mut bounds)?;
-        for stack in old {
-            for (bound, reading) in bounds.iter_mut().zip(stack.read(&ids)?) {
-                *bound += reading.bound();
-            }
-        }
-        self.look_at_noise(ids.len())?;
-        if self.parts.crown {
-            self.admit(&rest, &ids, &bounds)?;
-        }
-        self.grow_if_full()
-    }
-
-    /// Moves edges that outrank the lightest of their bucket to the crown.
-    fn admit(&mut self, rest: &[(&Arrival<K>, u64)], ids: &[u64], bounds: &[u64]) -> Result<()> {
         let mut gone = Vec::new();
-        for (((arrival, lightest), id), bound) in rest.iter().zip(ids).zip(bounds) {
-            let count = count_on_admission(arrival, *bound, self.noise);
-            // The bucket may have changed since: what is there now counts.
-            if count.rank() > *lightest && count.rank() > self.crown.lightest(*id).rank() {
-                gone.extend(self.crown.admit(*id, arrival.key, count));
+        if !heavy.is_empty() {
+            let ids: Vec<u32> = heavy.iter().map(|c| Codes::short(c.id)).collect();
+            let bounds = self.body.bounds(&ids)?;
+            for (candidate, bound) in heavy.into_iter().zip(bounds) {
+                let bound = bound.saturating_add(candidate.arrival.packets);
+                if !self.admit(&candidate, bound, &mut gone) {
+                    rest.push(candidate);
+                }
+            }
+        }
+        if !rest.is_empty() {
+            let bounds = self.add(&rest)?;
+            self.look_at_noise(rest.len())?;
+            for (candidate, bound) in rest.iter().zip(bounds) {
+                self.admit(candidate, bound, &mut gone);
             }
         }
         self.pour(&gone)
     }
 
-    /// Makes the layers hold what these edges have had.
-    fn pour(&mut self, gone: &[(K, Count)]) -> Result<()> {
-        let Some((stack, old)) = self.stacks.split_last_mut() else {
-            return Ok(());
-        };
-        if gone.is_empty() {
-            return Ok(());
+    /// Adds arrivals to the body, growing where it has no room; returns their
+    /// bounds.
+    fn add(&mut self, rest: &[Candidate<'_, K>]) -> Result<Vec<u64>> {
+        let ids: Vec<u32> = rest.iter().map(|c| Codes::short(c.id)).collect();
+        let packets: Vec<u64> = rest.iter().map(|c| c.arrival.packets).collect();
+        let (mut bounds, mut all) = (Vec::new(), Vec::new());
+        let mut done = self.body.add(&ids, &packets, &mut all)?;
+        while done < ids.len() {
+            self.grow()?;
+            done += self.body.add(&ids[done..], &packets[done..], &mut bounds)?;
+            all.append(&mut bounds);
         }
-        let ids: Vec<u64> = gone.iter().map(|(key, _)| self.codes.id(key)).collect();
-        let mut totals: Vec<u64> = gone
+        Ok(all)
+    }
+
+    /// Moves an edge that outranks the lightest of its bucket to the crown,
+    /// and says whether it did; `gone` gets the one that had to make room.
+    fn admit(
+        &mut self,
+        candidate: &Candidate<'_, K>,
+        bound: u64,
+        gone: &mut Vec<(K, Count)>,
+    ) -> bool {
+        let (arrival, id) = (candidate.arrival, candidate.id);
+        let count = count_on_admission(arrival, bound, self.noise);
+        // The bucket may have changed since: what is there now counts.
+        let admitted = self.parts.crown
+            && count.rank() > candidate.lightest
+            && count.rank() > self.crown.lightest(id).rank();
+        if admitted {
+            gone.extend(self.crown.admit(id, arrival.key, count));
+        }
+        admitted
+    }
+
+    /// Makes the body hold what these edges have had.
+    fn pour(&mut self, gone: &[(K, Count)]) -> Result<()> {
+        let ids = gone.iter().map(|(key, _)| Codes::short(self.codes.id(key)));
+        let ids: Vec<u32> = ids.collect();
+        let totals: Vec<u64> = gone
             .iter()
             .map(|(_, count)| count.packets.saturating_add(count.slack))
             .collect();
-        for stack in old {
-            for (total, reading) in totals.iter_mut().zip(stack.read(&ids)?) {
-                *total = total.saturating_sub(reading.bound());
+        let mut done = 0;
+        while done < ids.len() {
+            done += self.body.raise(&ids[done..], &totals[done..])?;
+            if done < ids.len() {
+                self.grow()?;
             }
         }
-        stack.raise(&ids, &totals)
+        Ok(())
     }
 
     /// The median reading of pairs that never occurred, now and then.
     fn look_at_noise(&mut self, stored: usize) -> Result<()> {
         self.since_noise += stored;
-        if self.since_noise < NOISE_EVERY {
+        if self.since_noise < NOISE_EVERY || matches!(self.body, Body::Table(_)) {
             return Ok(());
         }
         self.since_noise = 0;
-        let first = self.phantoms;
-        self.phantoms += PHANTOMS;
-        let ids: Vec<u64> = (first..self.phantoms)
-            .map(|n| fold(n ^ 0x5bf0_3635_f0a5_1f9d, 0xe703_7ed1_a0b4_28db))
+        let ids: Vec<u32> = (0..PHANTOMS)
+            .map(|n| (self.phantoms + n).wrapping_mul(0x9e37_79b1))
             .collect();
-        let mut bounds = vec![0; ids.len()];
-        for stack in &self.stacks {
-            for (bound, reading) in bounds.iter_mut().zip(stack.read(&ids)?) {
-                *bound += reading.bound();
-            }
-        }
+        self.phantoms = self.phantoms.wrapping_add(PHANTOMS);
+        let mut bounds = self.body.bounds(&ids)?;
         let middle = bounds.len() / 2;
         self.noise = *bounds.select_nth_unstable(middle).1;
         Ok(())
     }
 
-    fn grow_if_full(&mut self) -> Result<()> {
-        let size = (self.size.saturating_mul(GROWTH)).min(self.budget.most);
-        if size < LEAST_GROWTH * self.size {
-            return Ok(());
-        }
-        let Some(stack) = self.stacks.last() else {
+    /// From a table to a larger one, or to layers. Layers have always room.
+    fn grow(&mut self) -> Result<()> {
+        let (size, shape, body) = self.empty(self.size.saturating_mul(GROWTH))?;
+        let Body::Table(table) = std::mem::replace(&mut self.body, body) else {
             return Ok(());
         };
-        if stack.fill()?[0] <= FULL {
-            return Ok(());
-        }
-        let shape = self.shape(size)?;
-        let old: usize = self.stacks.iter().map(Stack::memory_bytes).sum();
-        let stack = self.stack(self.stacks.len(), shape.cell_bytes.saturating_sub(old))?;
-        self.stacks.push(stack);
         self.size = size;
+        self.expansions += 1;
         self.witnesses.grow(shape.witnesses);
+        let crowned = self.crown.entries().map(|(key, _)| self.codes.id(&key));
+        let mut crowned: Vec<u32> = crowned.map(Codes::short).collect();
+        crowned.sort_unstable();
+        // What the crown has taken out of the table need not be poured.
+        let left = table
+            .entries()
+            .filter(|(id, _)| crowned.binary_search(id).is_err());
+        let (ids, counts): (Vec<u32>, Vec<u64>) = left.unzip();
+        drop(table);
+        self.body.raise(&ids, &counts)?;
         let small = std::mem::replace(&mut self.crown, Crown::new(shape.crown));
         let mut gone = Vec::new();
         for (key, count) in small.entries() {
-            let id = self.codes.id(&key);
-            gone.extend(self.crown.admit(id, key, count));
+            gone.extend(self.crown.admit(self.codes.id(&key), key, count));
         }
         self.pour(&gone)
     }
@@ -271,99 +309,108 @@ impl<K: Copy + Eq + Hash> Packed<K> {
 
     /// What is known of each of these edges.
     pub fn flows(&self, keys: &[K]) -> Result<Vec<Flow<K>>> {
-        let sight = self.sight()?;
         let ids: Vec<u64> = keys.iter().map(|key| self.codes.id(key)).collect();
-        let readings = self.readings(&ids)?;
-        let readings = readings.chunks_exact(self.stacks.len());
-        let flows = keys.iter().zip(&ids).zip(readings);
-        Ok(flows
-            .map(|((key, id), readings)| match self.crown.get(*id, key) {
-                Some(count) => Flow::of_crown(*key, &count),
-                None => self.layered(*key, sight, readings),
+        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
+        let crowned = |key: &K, id: u64| {
+            let count = self.crown.get(id, key)?;
+            Some(Flow::of_crown(*key, &count))
+        };
+        let edges = keys.iter().zip(&ids);
+        match &self.body {
+            Body::Table(table) => Ok(edges
+                .zip(short)
+                .map(|((key, id), short)| {
+                    crowned(key, *id).unwrap_or_else(|| answer(*key, [table.get(short); 3]))
+                })
+                .collect()),
+            Body::Layers(stack) => {
+                let sight = self.sight(stack)?;
+                Ok(edges
+                    .zip(stack.read(&short)?)
+                    .map(|((key, id), reading)| {
+                        crowned(key, *id)
+                            .unwrap_or_else(|| answer(*key, self.layered(sight, &reading)))
+                    })
+                    .collect())
+            }
+        }
+    }
+
+    /// The upper bound of each of these edges: none has had more.
+    pub fn bounds(&self, keys: &[K]) -> Result<Vec<u64>> {
+        let ids: Vec<u64> = keys.iter().map(|key| self.codes.id(key)).collect();
+        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
+        let below = self.body.bounds(&short)?;
+        let edges = keys.iter().zip(&ids).zip(below);
+        Ok(edges
+            .map(|((key, id), below)| match self.crown.get(*id, key) {
+                Some(count) => count.packets.saturating_add(count.slack),
+                None => below,
             })
             .collect())
     }
 
-    /// What all stacks hold of each edge, edge by edge.
-    fn readings(&self, ids: &[u64]) -> Result<Vec<Reading>> {
-        let mut all = vec![Reading::default(); ids.len() * self.stacks.len()];
-        for (number, stack) in self.stacks.iter().enumerate() {
-            let mine = all.iter_mut().skip(number).step_by(self.stacks.len());
-            for (place, reading) in mine.zip(stack.read(ids)?) {
-                *place = reading;
-            }
-        }
-        Ok(all)
-    }
-
-    fn layered(&self, key: K, sight: &Sight, readings: &[Reading]) -> Flow<K> {
-        let bound = lens::bound(readings);
-        let answer = |packets, low, high| Flow {
-            key,
-            packets,
-            bytes: 0,
-            low,
-            high,
-        };
-        let Some(focus) = sight.focus.filter(|_| self.parts.decoder) else {
-            return answer(bound, 0, bound);
-        };
-        let view = sight.lens.view(readings);
+    /// Lower end, middle and upper end of what an edge with this reading has.
+    fn layered(&self, sight: &Sight, reading: &Reading) -> [u64; 3] {
+        let bound = reading.bound();
+        let view = sight.lens.view(reading);
         if bound == 0 || view.is_certain() {
-            return answer(bound, bound, bound);
+            return [bound; 3];
         }
+        let Some(focus) = sight.focus.filter(|_| self.parts.decoder) else {
+            return [0, bound, bound];
+        };
         let [low, middle, high] = self.weights.decoder.decode(&focus, &view).quantiles;
         let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
         let middle = count(middle);
-        answer(
-            middle,
+        [
             count(low - sight.spread).min(middle),
+            middle,
             count(high + sight.spread).max(middle),
-        )
+        ]
     }
 
-    fn sight(&self) -> Result<&Sight> {
+    fn sight(&self, stack: &Stack) -> Result<&Sight> {
         if let Some(sight) = self.sight.get() {
             return Ok(sight);
         }
-        let sight = self.look()?;
+        let sight = self.look(stack)?;
         Ok(self.sight.get_or_init(|| sight))
     }
 
-    /// Witnesses that are not in the crown: id and count.
-    fn in_layers(&self) -> Vec<(u64, u64)> {
+    /// Witnesses that are not in the crown: short id and count.
+    fn in_layers(&self) -> (Vec<u32>, Vec<u64>) {
         let crowned = self.crown.entries().map(|(key, _)| self.codes.id(&key));
         let mut crowned: Vec<u64> = crowned.filter(|id| *id < self.witnesses.limit()).collect();
         crowned.sort_unstable();
         let witnesses = self.witnesses.all().iter();
         witnesses
             .filter(|witness| crowned.binary_search(&witness.id).is_err())
-            .map(|witness| (witness.id, witness.count))
-            .collect()
+            .map(|witness| (Codes::short(witness.id), witness.count))
+            .unzip()
     }
 
-    fn look(&self) -> Result<Sight> {
-        let (ids, counts): (Vec<u64>, Vec<u64>) = match self.parts.witnesses {
-            true => self.in_layers().into_iter().unzip(),
+    fn look(&self, stack: &Stack) -> Result<Sight> {
+        let (ids, counts) = match self.parts.witnesses {
+            true => self.in_layers(),
             false => Default::default(),
         };
-        let readings = self.readings(&ids)?;
-        let readings: Vec<&[Reading]> = readings.chunks_exact(self.stacks.len()).collect();
+        let readings = stack.read(&ids)?;
         let testimonies: Vec<Testimony> = counts
             .iter()
             .zip(&readings)
-            .map(|(count, readings)| Testimony {
+            .map(|(count, reading)| Testimony {
                 count: *count,
-                bound: lens::bound(readings),
+                bound: reading.bound(),
             })
             .collect();
-        let lens = Lens::new(&self.stacks, &testimonies, self.witnesses.distinct())?;
+        let lens = Lens::new(stack, &testimonies, self.witnesses.distinct())?;
         let focus = self.weights.decoder.focus(&lens);
         let spread = focus.map_or(0.0, |focus| {
-            let missed = readings.iter().zip(&counts).map(|(readings, count)| {
-                let view = lens.view(readings);
-                self.missed(&focus, &view, *count)
-            });
+            let missed = readings
+                .iter()
+                .zip(&counts)
+                .map(|(reading, count)| self.missed(&focus, &lens.view(reading), *count));
             covering(missed.collect())
         });
         Ok(Sight {
@@ -389,15 +436,17 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         (low - above).max(below - high)
     }
 
-    /// What the decoder is given for each of these ids, for training.
-    pub(crate) fn views(&self, ids: &[u64]) -> Result<(Vec<View>, [f32; GLOBAL])> {
-        let sight = self.sight()?;
-        let readings = self.readings(ids)?;
-        let views = readings
-            .chunks_exact(self.stacks.len())
-            .map(|readings| sight.lens.view(readings))
-            .collect();
-        Ok((views, *sight.lens.global()))
+    /// What the decoder is given for each of these ids, for training; nothing
+    /// while there are no layers.
+    pub(crate) fn views(&self, ids: &[u64]) -> Result<Option<(Vec<View>, [f32; GLOBAL])>> {
+        let Body::Layers(stack) = &self.body else {
+            return Ok(None);
+        };
+        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
+        let lens = &self.sight(stack)?.lens;
+        let views = stack.read(&short)?;
+        let views = views.iter().map(|reading| lens.view(reading)).collect();
+        Ok(Some((views, *lens.global())))
     }
 
     /// The id of an edge, and whether the crown has it.
@@ -411,37 +460,51 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         &self.crown
     }
 
-    /// How full the layers of the stack in use are, bottom first: the share of
-    /// cells that are not 0.
+    /// How full the table is, or each layer, bottom first: the share of places
+    /// or cells that are taken.
     pub fn loads(&self) -> Vec<Load> {
-        let stack = self.stacks.last();
-        let fill = stack.and_then(|stack| stack.fill().ok());
-        let loads = fill.unwrap_or([0.0; LAYERS]);
-        loads.map(|mean| Load { mean, max: mean }).to_vec()
+        let fill = self.body.fill().unwrap_or_default().into_iter();
+        fill.map(|mean| Load { mean, max: mean }).collect()
     }
 
     /// How often the sketch has grown in this window.
     pub fn expansions(&self) -> usize {
-        self.stacks.len() - 1
+        self.expansions
     }
 
-    /// Bytes of cells, crown and witnesses.
+    /// Bytes of table or cells, crown and witnesses.
     pub fn memory_bytes(&self) -> usize {
-        let cells: usize = self.stacks.iter().map(Stack::memory_bytes).sum();
-        cells + self.crown.memory_bytes() + self.witnesses.memory_bytes()
+        self.body.memory_bytes() + self.crown.memory_bytes() + self.witnesses.memory_bytes()
     }
 
     /// Whether a cell of the top layer is at its limit, so that counts may be
     /// too low.
     pub fn is_saturated(&self) -> bool {
-        let tops = self.stacks.iter().map(|stack| &stack.planes()[LAYERS - 1]);
-        let mut bytes = tops.filter_map(|plane| plane.to_bytes().ok());
-        bytes.any(|bytes| bytes.as_chunks::<4>().0.contains(&[u8::MAX; 4]))
+        self.body.is_saturated().unwrap_or(true)
     }
 
     /// Where this runs, for people.
     pub fn device_name(&self) -> String {
         self.home.to_string()
+    }
+}
+
+/// An arrival that the crown has no place for.
+struct Candidate<'a, K> {
+    arrival: &'a Arrival<K>,
+    id: u64,
+    /// Rank of the lightest entry of its bucket.
+    lightest: u64,
+}
+
+/// An answer without bytes.
+fn answer<K>(key: K, [low, packets, high]: [u64; 3]) -> Flow<K> {
+    Flow {
+        key,
+        packets,
+        bytes: 0,
+        low,
+        high,
     }
 }
 

@@ -44,31 +44,13 @@ impl Reading {
 /// Three layers that share the codes of a sketch.
 pub struct Stack {
     codes: Codes,
-    /// Sets the codes of the stacks of one sketch apart.
-    number: u64,
-    budget: usize,
     planes: [Box<dyn Plane>; LAYERS],
 }
 
 impl Stack {
-    /// A stack of these layers, which were made for a `budget`.
-    pub fn new(
-        codes: Codes,
-        number: usize,
-        budget: usize,
-        planes: [Box<dyn Plane>; LAYERS],
-    ) -> Self {
-        Self {
-            codes,
-            budget,
-            number: (number * LAYERS) as u64,
-            planes,
-        }
-    }
-
-    /// Bytes that its layers were made for.
-    pub fn budget(&self) -> usize {
-        self.budget
+    /// A stack of these layers.
+    pub fn new(codes: Codes, planes: [Box<dyn Plane>; LAYERS]) -> Self {
+        Self { codes, planes }
     }
 
     /// The layers, bottom first.
@@ -76,13 +58,13 @@ impl Stack {
         &self.planes
     }
 
-    fn places(&self, layer: usize, ids: impl Iterator<Item = u64>) -> Vec<Places> {
-        let (number, cells) = (self.number + layer as u64, self.planes[layer].cells());
-        ids.map(|id| self.codes.places(id, number, cells)).collect()
+    fn places(&self, layer: usize, ids: impl Iterator<Item = u32>) -> Vec<Places> {
+        let cells = self.planes[layer].cells();
+        ids.map(|id| self.codes.places(id, layer, cells)).collect()
     }
 
     /// Adds a batch without equal ids; `bounds` are the bounds afterwards.
-    pub fn add(&mut self, ids: &[u64], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
+    pub fn add(&mut self, ids: &[u32], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
         bounds.clear();
         bounds.resize(ids.len(), 0);
         let mut climbing: Vec<Climber> = (0..ids.len() as u32)
@@ -129,8 +111,8 @@ impl Stack {
     }
 
     /// Makes the bounds of these edges at least `totals`.
-    pub fn raise(&mut self, ids: &[u64], totals: &[u64]) -> Result<()> {
-        let mut climbing: Vec<(u64, u64)> =
+    pub fn raise(&mut self, ids: &[u32], totals: &[u64]) -> Result<()> {
+        let mut climbing: Vec<(u32, u64)> =
             ids.iter().copied().zip(totals.iter().copied()).collect();
         for layer in 0..LAYERS {
             climbing.retain(|(_, left)| *left > 0);
@@ -149,7 +131,7 @@ impl Stack {
     }
 
     /// What the cells of each edge hold.
-    pub fn read(&self, ids: &[u64]) -> Result<Vec<Reading>> {
+    pub fn read(&self, ids: &[u32]) -> Result<Vec<Reading>> {
         let mut readings = vec![Reading::default(); ids.len()];
         let mut here: Vec<usize> = (0..ids.len()).collect();
         let mut values = Vec::new();

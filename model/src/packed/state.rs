@@ -5,7 +5,7 @@
 
 use crate::crown::{Count, Crown};
 use crate::packed::Packed;
-use crate::packed::stack::Stack;
+use crate::packed::body::Body;
 use crate::packed::witnesses::{Witness, Witnesses};
 use crate::{Edge, Error, Result};
 
@@ -33,10 +33,6 @@ impl Packed<Edge> {
         put(self.codes.check());
         put(self.size as u64);
         put(self.noise);
-        put(self.stacks.len() as u64);
-        for stack in &self.stacks {
-            put(stack.budget() as u64);
-        }
         put(self.witnesses.limit());
         put(self.witnesses.all().len() as u64);
         for witness in self.witnesses.all() {
@@ -49,8 +45,9 @@ impl Packed<Edge> {
             put(Crown::<Edge>::packed(&count));
             put(count.bytes);
         }
-        for stack in &self.stacks {
-            stack.save(&mut state)?;
+        match &self.body {
+            Body::Table(table) => state.extend(table.to_bytes()),
+            Body::Layers(stack) => stack.save(&mut state)?,
         }
         Ok(state)
     }
@@ -68,13 +65,8 @@ impl Packed<Edge> {
         if size > self.budget.most {
             return fault("it is larger than the budget");
         }
-        let shape = self.shape(size)?;
+        let (size, shape, mut body) = self.empty(size)?;
         let noise = number(rest)?;
-        let stacks = number(rest)? as usize;
-        if stacks == 0 || stacks > MOST_STACKS {
-            return fault("so many stacks are not possible");
-        }
-        let budgets: Vec<u64> = (0..stacks).map(|_| number(rest)).collect::<Result<_>>()?;
         let limit = number(rest)?;
         let mut seen = Vec::new();
         for _ in 0..count(rest, 16)? {
@@ -97,27 +89,23 @@ impl Packed<Edge> {
                 return fault("its crown has more entries than places");
             }
         }
-        let mut loaded: Vec<Stack> = Vec::with_capacity(stacks);
-        for (at, budget) in budgets.into_iter().enumerate() {
-            if budget as usize > shape.cell_bytes {
-                return fault("a stack is larger than all cells together");
+        match &mut body {
+            Body::Table(table) => {
+                if !table.load(rest) {
+                    return fault("its table is not possible");
+                }
             }
-            let mut stack = self.stack(at, budget as usize)?;
-            stack.load(rest)?;
-            loaded.push(stack);
+            Body::Layers(stack) => stack.load(rest)?,
         }
         if !rest.is_empty() {
             return fault("something follows after its end");
         }
         (self.size, self.noise) = (size, noise);
-        (self.stacks, self.crown, self.witnesses) = (loaded, crown, witnesses);
+        (self.body, self.crown, self.witnesses) = (body, crown, witnesses);
         self.sight.take();
         Ok(())
     }
 }
-
-/// More than any budget allows.
-const MOST_STACKS: usize = 16;
 
 /// A number of items of so many bytes, no more than there are.
 fn count(state: &mut &[u8], bytes: usize) -> Result<usize> {

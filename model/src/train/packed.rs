@@ -55,7 +55,7 @@ const BATCH: usize = 2048;
 const LEVELLING: f32 = 0.6;
 /// How much a pair that never occurred counts. Half of the questions are such;
 /// counted in full, every edge seen once would be taken for one of them.
-const ABSENT: f32 = 0.1;
+const ABSENT: f32 = 0.3;
 
 /// Trains a decoder; the same options give the same weights.
 pub fn train(options: &Options, mut told: impl FnMut(Progress)) -> Result<Vec<u8>> {
