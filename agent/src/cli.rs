@@ -153,6 +153,9 @@ pub struct Eval {
     /// Let the packed profile start with this much and grow up to --memory.
     #[arg(long, value_name = "SIZE")]
     pub start: Option<Size>,
+    /// Which codes the packed profile has.
+    #[arg(long, value_enum, default_value_t = CodeKind::Hashed)]
+    pub codes: CodeKind,
     /// Leave parts of the packed profile out: crown, narrow, decoder or witnesses.
     #[arg(long, value_name = "PART", value_delimiter = ',', value_enum)]
     pub without: Vec<Part>,
@@ -171,6 +174,15 @@ impl Eval {
     pub fn parts(&self) -> Parts {
         Part::rest(&self.without)
     }
+}
+
+/// Where the cells of an edge come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CodeKind {
+    /// A keyed hash.
+    Hashed,
+    /// The trained encoders of the paper profile, behind the keyed hash.
+    Learned,
 }
 
 /// A part of the packed profile.

@@ -67,7 +67,7 @@ impl<K: Copy + Eq + Hash> Crane<K> {
         Self(Profile::Paper(Paper {
             layers,
             crown: Crown::new(slots),
-            codes: Codes::new(seed),
+            codes: Codes::new(seed, None),
             to_edge,
             noise: 0.0,
         }))
@@ -192,9 +192,9 @@ impl<K: Copy + Eq + Hash> Paper<K> {
         let rest = batch.iter().filter(|a| a.packets > 0).filter_map(|a| {
             let id = codes.id(&a.key);
             let counted = crown.count(id, a.key, a.packets, a.bytes);
-            let lightest = counted?;
+            let to_outdo = counted?;
             // One that finds room is new, so it has left nothing in the layers.
-            if lightest.rank() == 0 {
+            if to_outdo == 0 {
                 crown.admit(id, a.key, Count::exact(a.packets, a.bytes));
                 return None;
             }

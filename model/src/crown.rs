@@ -66,12 +66,16 @@ impl<K> Entry<K> {
     }
 
     fn rank(&self) -> u64 {
-        self.count().rank()
+        let packets = self.packets.get() & MOST_PACKETS;
+        packets.max(self.bytes / BYTES_PER_PACKET)
     }
 
-    fn set(&mut self, count: Count) {
-        self.packets = packed(count);
-        self.bytes = count.bytes;
+    fn add(&mut self, packets: u64, bytes: u64) {
+        let slack = self.packets.get() & !MOST_PACKETS;
+        let held = self.packets.get() & MOST_PACKETS;
+        let sum = held.saturating_add(packets).min(MOST_PACKETS);
+        self.packets = NonZeroU64::new(slack | sum).unwrap_or(self.packets);
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 }
 
@@ -139,21 +143,23 @@ impl<K: Copy + Eq> Crown<K> {
         at..at + WAYS
     }
 
-    /// Counts an arrival if the edge is here; otherwise returns the count that
-    /// has to be outranked to be admitted, 0 while there is room.
-    pub fn count(&mut self, id: u64, key: K, packets: u64, bytes: u64) -> Option<Count> {
+    /// Counts an arrival if the edge is here; otherwise returns the rank that
+    /// has to be outdone to be admitted, 0 while there is room.
+    pub fn count(&mut self, id: u64, key: K, packets: u64, bytes: u64) -> Option<u64> {
         let bucket = self.bucket(id);
-        let mut ways = self.entries[bucket].iter_mut().flatten();
-        let Some(entry) = ways.find(|entry| entry.key == key) else {
-            return Some(self.lightest(id));
-        };
-        let count = entry.count();
-        entry.set(Count {
-            packets: count.packets.saturating_add(packets),
-            bytes: count.bytes.saturating_add(bytes),
-            ..count
-        });
-        None
+        let mut lightest = u64::MAX;
+        for way in &mut self.entries[bucket] {
+            let Some(entry) = way else {
+                lightest = 0;
+                continue;
+            };
+            if entry.key == key {
+                entry.add(packets, bytes);
+                return None;
+            }
+            lightest = lightest.min(entry.rank());
+        }
+        Some(lightest)
     }
 
     /// The lightest count in the bucket of `id`, 0 while there is room.
@@ -221,16 +227,12 @@ mod tests {
         let mut crown = Crown::new(8);
         for key in 0..8u32 {
             let count = Count::exact(10 + u64::from(key), 100);
-            assert_eq!(
-                crown.count(1, key, 1, 1),
-                Some(Count::default()),
-                "there is room"
-            );
+            assert_eq!(crown.count(1, key, 1, 1), Some(0), "there is room");
             assert_eq!(crown.admit(1, key, count), None);
         }
         assert_eq!(crown.count(1, 3, 1, 1), None);
         let lightest = crown.count(1, 99, 1, 1);
-        assert_eq!(lightest, Some(Count::exact(10, 100)), "no room left");
+        assert_eq!(lightest, Some(10), "no room left");
         let gone = crown.admit(1, 99, Count::exact(50, 60)).unwrap();
         assert_eq!(gone, (0, Count::exact(10, 100)));
         assert_eq!(crown.get(1, &3), Some(Count::exact(14, 101)));

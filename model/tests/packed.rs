@@ -23,8 +23,10 @@ fn arrival(edge: Edge, packets: u64) -> Arrival<Edge> {
     }
 }
 
+type Batch = Vec<Arrival<Edge>>;
+
 /// Batches without equal edges, a few of which are heavy, and all counts.
-fn stream(seed: u64, batches: usize, edges: u32) -> (Vec<Vec<Arrival<Edge>>>, Vec<(Edge, u64)>) {
+fn stream(seed: u64, batches: usize, edges: u32) -> (Vec<Batch>, Vec<(Edge, u64)>) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut truth: FxHashMap<Edge, u64> = FxHashMap::default();
     let batches = (0..batches)
@@ -32,7 +34,7 @@ fn stream(seed: u64, batches: usize, edges: u32) -> (Vec<Vec<Arrival<Edge>>>, Ve
             let mut batch: FxHashMap<Edge, u64> = FxHashMap::default();
             for _ in 0..500 {
                 let n = (f64::from(edges) * rng.random::<f64>().powi(3)) as u32;
-                let packets = if n % 50 == 0 {
+                let packets = if n.is_multiple_of(50) {
                     rng.random_range(1..400)
                 } else {
                     1
@@ -291,7 +293,7 @@ fn a_star_a_scan_and_a_flood_are_like_any_other_stream() {
     let error = |edge: fn(u32) -> Edge| {
         let mut sketch = sketch(Budget::fixed(1 << 14), DeviceChoice::Cpu);
         let all: Vec<Arrival<Edge>> = (0..20_000)
-            .map(|n| arrival(edge(n), 1 + u64::from(n % 97 == 0)))
+            .map(|n| arrival(edge(n), 1 + u64::from(n.is_multiple_of(97))))
             .collect();
         for batch in all.chunks(1000) {
             sketch.store(batch).unwrap();

@@ -3,9 +3,11 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use crane_model::packed;
 use crane_model::rivals::{Direction, Rival};
 use crane_model::{Edge, Settings, Weighted};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,7 +15,7 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cli::{Eval, ReportFormat};
+use crate::cli::{CodeKind, Eval, ReportFormat};
 use crate::eval::methods::{self, CraneOptions};
 use crate::eval::report::{Figures, Report};
 use crate::eval::score::{Score, mean};
@@ -29,6 +31,13 @@ pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
     let device = args.sketch.device.unwrap_or_default();
     let carry = args.carry;
     let (packed, weights) = methods::load_weights(args.weights.as_deref(), &args.methods)?;
+    let packed = match args.codes {
+        CodeKind::Hashed => packed,
+        CodeKind::Learned => Arc::new(packed::Weights {
+            encoders: Some(Arc::new(weights.layers.clone())),
+            decoder: packed.decoder.clone(),
+        }),
+    };
     let crane = CraneOptions {
         settings: Settings {
             carry,
@@ -185,6 +194,7 @@ fn measure(
         method: name.into(),
         memory_bytes: best.method.memory_bytes(),
         absent_mean: mean(absent.into_iter()),
+        once_mean: once_mean(&best.answers, &truth.counts),
         store_per_second: per_second(truth.arrivals.len(), best.storing),
         query_per_second: per_second(truth.edges.len(), best.asking),
         ..Figures::default()
@@ -280,6 +290,15 @@ fn node_edge(node: u32, direction: Direction) -> Edge {
         } else {
             !other
         },
+    )
+}
+
+/// Mean answer to edges that occurred once.
+fn once_mean(answers: &[f64], counts: &[u64]) -> Option<f64> {
+    let all = answers.iter().zip(counts);
+    mean(
+        all.filter(|(_, count)| **count == 1)
+            .map(|(answer, _)| *answer),
     )
 }
 

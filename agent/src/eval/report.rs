@@ -26,6 +26,8 @@ pub struct Figures {
     pub score: Score,
     /// Mean answer to pairs that never occurred.
     pub absent_mean: Option<f64>,
+    /// Mean answer to edges that occurred once.
+    pub once_mean: Option<f64>,
     /// Share of 90 % intervals that hold the truth; for methods that have any.
     pub coverage90: Option<f64>,
     /// Median width of these intervals.

@@ -6,6 +6,8 @@
 //! that never occurred would read as much (from the fill of the cells), what
 //! counts this stream has and how wrong its readings are (from the witnesses).
 
+use std::sync::LazyLock;
+
 use crate::Result;
 use crate::packed::cells::{Plane, unpack};
 use crate::packed::stack::{LAYERS, Reading, Stack};
@@ -298,5 +300,10 @@ fn smooth(witnesses: &[Testimony]) -> ([Nearby; GRID], Nearby) {
 
 /// ln(1 + x) of a count.
 pub fn ln_1p(count: u64) -> f32 {
-    (count as f32).ln_1p()
+    static SMALL: LazyLock<[f32; 256]> =
+        LazyLock::new(|| std::array::from_fn(|count| (count as f32).ln_1p()));
+    match SMALL.get(count as usize) {
+        Some(ln) => *ln,
+        None => (count as f32).ln_1p(),
+    }
 }

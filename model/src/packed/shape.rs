@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub const BITS: [usize; LAYERS] = [4, 8, 32];
 
 /// Share of the cells' memory, by layer.
-const SHARES: [f64; LAYERS] = [0.72, 0.23, 0.05];
+const SHARES: [f64; LAYERS] = [0.78, 0.18, 0.04];
 
 /// One byte in this many is for witnesses, within limits.
 const WITNESS_SHARE: usize = 32;

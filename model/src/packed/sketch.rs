@@ -86,11 +86,11 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         device: DeviceChoice,
     ) -> Result<Self> {
         let mut sketch = Self {
+            codes: Codes::new(seed, weights.encoders.clone()),
             weights,
             budget,
             parts,
             home: device.home()?,
-            codes: Codes::new(seed),
             size: 0,
             crown: Crown::new(0),
             witnesses: Witnesses::new(0),
@@ -170,12 +170,12 @@ impl<K: Copy + Eq + Hash> Packed<K> {
                 let own = Count::exact(arrival.packets, arrival.bytes);
                 // One that outranks the lightest by this batch alone goes to
                 // the crown without leaving a trace in the body.
-                let at_once = self.parts.crown && own.rank() > lightest.rank();
+                let at_once = self.parts.crown && own.rank() > lightest;
                 let all = if at_once { &mut heavy } else { &mut rest };
                 all.push(Candidate {
                     arrival,
                     id,
-                    lightest: lightest.rank(),
+                    lightest,
                 });
             }
         }

@@ -67,39 +67,46 @@ impl Stack {
     pub fn add(&mut self, ids: &[u32], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
         bounds.clear();
         bounds.resize(ids.len(), 0);
-        let mut climbing: Vec<Climber> = (0..ids.len() as u32)
-            .zip(packets)
-            .map(|(edge, packets)| Climber {
-                edge,
-                packets: *packets,
-                was_here: true,
-            })
-            .collect();
-        let (mut values, mut targets) = (Vec::new(), Vec::new());
+        // All edges start at the bottom, where what they find can be their own.
+        let mut climbing: Vec<Climber> = Vec::new();
+        let (mut values, mut targets) = (Vec::new(), Vec::with_capacity(ids.len()));
         for layer in 0..LAYERS {
-            let places = self.places(layer, climbing.iter().map(|c| ids[c.edge as usize]));
+            let places = match layer {
+                0 => self.places(layer, ids.iter().copied()),
+                _ => self.places(layer, climbing.iter().map(|c| ids[c.edge as usize])),
+            };
             let plane = &mut self.planes[layer];
             let limit = u64::from(plane.limit());
             plane.read(&places, &mut values)?;
             targets.clear();
             let mut carried = Vec::new();
-            for (climber, [a, b, c]) in climbing.iter().zip(&values) {
-                let least = if climber.was_here {
-                    u64::from(*a.min(b).min(c))
+            let mut visit = |edge: u32, packets: u64, was_here: bool, [a, b, c]: Places| {
+                let least = if was_here {
+                    u64::from(a.min(b).min(c))
                 } else {
                     0
                 };
-                let wanted = least.saturating_add(climber.packets);
+                let wanted = least.saturating_add(packets);
                 let kept = wanted.min(limit);
                 targets.push(kept as u32);
-                bounds[climber.edge as usize] += kept;
+                bounds[edge as usize] += kept;
                 if wanted > limit {
                     carried.push(Climber {
+                        edge,
                         packets: wanted - limit,
                         was_here: least == limit,
-                        ..*climber
                     });
                 }
+            };
+            match layer {
+                0 => (0..)
+                    .zip(packets)
+                    .zip(&values)
+                    .for_each(|((edge, packets), cells)| visit(edge, *packets, true, *cells)),
+                _ => climbing
+                    .iter()
+                    .zip(&values)
+                    .for_each(|(c, cells)| visit(c.edge, c.packets, c.was_here, *cells)),
             }
             plane.raise(&places, &targets)?;
             climbing = carried;

@@ -1,10 +1,11 @@
 //! Weights of the packed profile as a safetensors file.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::packed::decoder::{Decoder, HIDDEN, Linear, OUTPUTS};
 use crate::packed::lens::{FEATURES, GLOBAL};
-use crate::weights::{self, File};
+use crate::weights::{self, Ends, File};
 use crate::{Error, Result};
 
 /// The name of the profile in weight files.
@@ -17,6 +18,8 @@ pub const VERSION: &str = "1";
 pub struct Weights {
     /// Makes estimates of readings.
     pub decoder: Decoder,
+    /// Encoders for learned codes, by layer; none for hashed codes.
+    pub encoders: Option<Arc<Vec<Ends>>>,
 }
 
 /// What `crane-agent train --profile packed` made; see `weights/README.md`.
@@ -38,7 +41,10 @@ impl Weights {
             second: linear::<HIDDEN, HIDDEN>(&file, "decoder.linear2")?,
             last: linear::<HIDDEN, OUTPUTS>(&file, "decoder.linear3")?,
         };
-        Ok(Self { decoder })
+        Ok(Self {
+            decoder,
+            encoders: None,
+        })
     }
 
     /// Writes a weight file with these remarks.

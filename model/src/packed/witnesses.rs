@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn witnesses_are_exact_and_their_number_tells_how_many_edges_there_are() {
-        let codes = Codes::new(3);
+        let codes = Codes::new(3, None);
         let mut witnesses = Witnesses::new(200);
         for round in 0..3u64 {
             for edge in 0..50_000u64 {

@@ -91,6 +91,7 @@ pub fn train(options: &Options, mut told: impl FnMut(Progress)) -> Result<Vec<u8
     let validation = network.loss(&rest, &(0..rest.len()).collect::<Vec<_>>())?;
     let weights = Weights {
         decoder: network.decoder(range)?,
+        encoders: None,
     };
     weights.save(&[
         ("seed", options.seed.to_string()),
@@ -121,6 +122,7 @@ fn blank() -> Weights {
                 bias: [0.0; OUTPUTS],
             },
         },
+        encoders: None,
     }
 }
 
