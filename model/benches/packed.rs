@@ -41,9 +41,11 @@ fn edges() -> Vec<Weighted> {
         .collect()
 }
 
-fn store_edges(sketch: &mut Packed<Edge>, chunk: &[Weighted]) {
-    let arrivals = fold(chunk).into_iter().map(|w| arrival(w.edge, w.weight));
+fn store_edges(sketch: &mut Packed<Edge>, chunk: &[Weighted]) -> Vec<Weighted> {
+    let folded = fold(chunk);
+    let arrivals = folded.iter().map(|w| arrival(w.edge, w.weight));
     sketch.store(&arrivals.collect::<Vec<_>>()).unwrap();
+    folded
 }
 
 fn store_nodes(sketch: &mut Packed<u32>, chunk: &[Weighted], node: fn(&Edge) -> u32) {
@@ -71,9 +73,9 @@ fn store_edges_alone(bencher: Bencher) {
     let edges = edges();
     let mut sketch = sketch(BYTES, DeviceChoice::Cpu);
     bencher.counter(ItemsCount::new(COUNT)).bench_local(|| {
-        edges
-            .chunks(BATCH)
-            .for_each(|chunk| store_edges(&mut sketch, chunk));
+        for chunk in edges.chunks(BATCH) {
+            store_edges(&mut sketch, chunk);
+        }
     });
 }
 
@@ -85,9 +87,9 @@ fn store_edges_and_nodes(bencher: Bencher) {
     let mut destinations = sketch(BYTES / 4, DeviceChoice::Cpu);
     bencher.counter(ItemsCount::new(COUNT)).bench_local(|| {
         for chunk in edges.chunks(BATCH) {
-            store_edges(&mut pairs, chunk);
-            store_nodes(&mut sources, chunk, |edge| edge.src);
-            store_nodes(&mut destinations, chunk, |edge| edge.dst);
+            let folded = store_edges(&mut pairs, chunk);
+            store_nodes(&mut sources, &folded, |edge| edge.src);
+            store_nodes(&mut destinations, &folded, |edge| edge.dst);
         }
     });
 }
@@ -100,8 +102,9 @@ fn store_edges_as_tensors(bencher: Bencher) {
     bencher
         .counter(ItemsCount::new(some.len()))
         .bench_local(|| {
-            some.chunks(BATCH)
-                .for_each(|chunk| store_edges(&mut sketch, chunk));
+            for chunk in some.chunks(BATCH) {
+                store_edges(&mut sketch, chunk);
+            }
         });
 }
 
@@ -109,9 +112,9 @@ fn store_edges_as_tensors(bencher: Bencher) {
 fn query(bencher: Bencher) {
     let edges = edges();
     let mut sketch = sketch(BYTES, DeviceChoice::Cpu);
-    edges
-        .chunks(BATCH)
-        .for_each(|chunk| store_edges(&mut sketch, chunk));
+    for chunk in edges.chunks(BATCH) {
+        store_edges(&mut sketch, chunk);
+    }
     let asked: Vec<Edge> = edges.iter().map(|w| w.edge).collect();
     bencher.counter(ItemsCount::new(COUNT)).bench_local(|| {
         let answers = asked.chunks(BATCH).map(|keys| sketch.flows(keys).unwrap());

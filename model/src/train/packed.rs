@@ -24,6 +24,8 @@ pub struct Options {
     pub steps: usize,
     /// Learning rate at the start; falls to a hundredth along a cosine.
     pub rate: f64,
+    /// Edges of the largest stream.
+    pub largest: usize,
     /// Parts of the sketch.
     pub parts: Parts,
 }
@@ -35,6 +37,7 @@ impl Default for Options {
             streams: 500,
             steps: 12_000,
             rate: 3e-3,
+            largest: 1_500_000,
             parts: Parts::ALL,
         }
     }
@@ -71,7 +74,7 @@ pub fn train(options: &Options, mut told: impl FnMut(Progress)) -> Result<Vec<u8
         } else {
             &mut rest
         };
-        observe(&blank, options.parts, &mut rng, rows)?;
+        observe(&blank, (options.parts, options.largest), &mut rng, rows)?;
         told(Progress::Stored(stream + 1));
     }
     let range = range(&rows);

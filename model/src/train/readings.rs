@@ -32,18 +32,18 @@ const SKETCHES: usize = 3;
 const ASKED: usize = 150;
 /// Smallest and largest sketch.
 const SIZES: (f64, f64) = (8192.0, 4e6);
-/// Fewest and most edges.
-const EDGES: (usize, usize) = (300, 1_500_000);
+/// Fewest edges of a stream.
+const FEWEST: usize = 300;
 
-/// Stores one stream and asks.
+/// Stores one stream of up to `largest` edges and asks.
 pub fn observe(
     weights: &Arc<Weights>,
-    parts: Parts,
+    (parts, largest): (Parts, usize),
     rng: &mut Xoshiro256PlusPlus,
     rows: &mut Vec<Row>,
 ) -> Result<()> {
-    let distinct = streams::draw_size(rng, EDGES.0, EDGES.1);
-    let stream = streams::draw_long(rng, distinct, LONGEST);
+    let distinct = streams::draw_size(rng, FEWEST, largest.max(FEWEST));
+    let stream = streams::draw_any(rng, distinct, LONGEST);
     let batch = [256, 1024, 4096][rng.random_range(0..3)];
     for _ in 0..SKETCHES {
         let budget = draw_budget(rng, stream.edges.len());
