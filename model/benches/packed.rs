@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use crane_model::packed::{Budget, Packed, Parts, Weights};
 use crane_model::rivals::{Rival, count_min::CountMin, exact::Exact};
-use crane_model::{Arrival, DeviceChoice, Edge, Weighted, edge::fold};
+use crane_model::{
+    Arrival, DeviceChoice, Edge, Weighted,
+    edge::{fold, fold_by_key},
+};
 use divan::{Bencher, counter::ItemsCount};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rustc_hash::FxHashMap;
 
 const BYTES: usize = 1 << 20;
 const BATCH: usize = 4096;
@@ -49,10 +51,7 @@ fn store_edges(sketch: &mut Packed<Edge>, chunk: &[Weighted]) -> Vec<Weighted> {
 }
 
 fn store_nodes(sketch: &mut Packed<u32>, chunk: &[Weighted], node: fn(&Edge) -> u32) {
-    let mut folded = FxHashMap::with_capacity_and_hasher(BATCH, Default::default());
-    for arrival in chunk {
-        *folded.entry(node(&arrival.edge)).or_default() += arrival.weight;
-    }
+    let folded = fold_by_key(chunk.iter().map(|w| (node(&w.edge), w.weight)));
     let arrivals = folded
         .into_iter()
         .map(|(node, packets)| arrival(node, packets));

@@ -191,10 +191,11 @@ impl<K: Copy + Eq + Hash> Paper<K> {
         let (crown, codes) = (&mut self.crown, &self.codes);
         let rest = batch.iter().filter(|a| a.packets > 0).filter_map(|a| {
             let id = codes.id(&a.key);
-            let counted = crown.count(id, a.key, a.packets, a.bytes);
-            let to_outdo = counted?;
+            if crown.count(id, a.key, a.packets, a.bytes) {
+                return None;
+            }
             // One that finds room is new, so it has left nothing in the layers.
-            if to_outdo == 0 {
+            if crown.lightest(id).rank() == 0 {
                 crown.admit(id, a.key, Count::exact(a.packets, a.bytes));
                 return None;
             }

@@ -143,23 +143,24 @@ impl<K: Copy + Eq> Crown<K> {
         at..at + WAYS
     }
 
-    /// Counts an arrival if the edge is here; otherwise returns the rank that
-    /// has to be outdone to be admitted, 0 while there is room.
-    pub fn count(&mut self, id: u64, key: K, packets: u64, bytes: u64) -> Option<u64> {
+    /// Counts an arrival if the edge is here, and says whether it is.
+    pub fn count(&mut self, id: u64, key: K, packets: u64, bytes: u64) -> bool {
         let bucket = self.bucket(id);
-        let mut lightest = u64::MAX;
-        for way in &mut self.entries[bucket] {
-            let Some(entry) = way else {
-                lightest = 0;
-                continue;
-            };
-            if entry.key == key {
-                entry.add(packets, bytes);
-                return None;
-            }
-            lightest = lightest.min(entry.rank());
+        let mut entries = self.entries[bucket].iter_mut().flatten();
+        let entry = entries.find(|entry| entry.key == key);
+        if let Some(entry) = entry {
+            entry.add(packets, bytes);
+            return true;
         }
-        Some(lightest)
+        false
+    }
+
+    /// No entry ranks below this, 0 while there is room: it only ever rises,
+    /// and most edges are far below it.
+    pub fn floor(&self) -> u64 {
+        let ranks = self.entries.iter();
+        let ranks = ranks.map(|way| way.map_or(0, |entry| entry.rank()));
+        ranks.min().unwrap_or(0)
     }
 
     /// The lightest count in the bucket of `id`, 0 while there is room.
@@ -227,12 +228,13 @@ mod tests {
         let mut crown = Crown::new(8);
         for key in 0..8u32 {
             let count = Count::exact(10 + u64::from(key), 100);
-            assert_eq!(crown.count(1, key, 1, 1), Some(0), "there is room");
+            assert!(!crown.count(1, key, 1, 1), "it is not here yet");
             assert_eq!(crown.admit(1, key, count), None);
         }
-        assert_eq!(crown.count(1, 3, 1, 1), None);
-        let lightest = crown.count(1, 99, 1, 1);
-        assert_eq!(lightest, Some(10), "no room left");
+        assert_eq!(crown.floor(), 10);
+        assert!(crown.count(1, 3, 1, 1));
+        assert!(!crown.count(1, 99, 1, 1));
+        assert_eq!(crown.lightest(1), Count::exact(10, 100));
         let gone = crown.admit(1, 99, Count::exact(50, 60)).unwrap();
         assert_eq!(gone, (0, Count::exact(10, 100)));
         assert_eq!(crown.get(1, &3), Some(Count::exact(14, 101)));

@@ -42,7 +42,7 @@ const CROWN_SHARE: f64 = 0.15;
 /// Pairs that never occurred whose readings tell the noise of the layers.
 const PHANTOMS: u32 = 64;
 /// Edges stored between two looks at the noise.
-const NOISE_EVERY: usize = 1024;
+const NOISE_EVERY: usize = 4096;
 /// Share of the witnesses that intervals are made to hold: more than 0.9,
 /// because a few hundred witnesses know the stream only so well.
 const COVERED: f64 = 0.935;
@@ -62,6 +62,8 @@ pub struct Packed<K> {
     expansions: usize,
     /// What a pair that never occurred reads in the middle.
     pub(super) noise: u64,
+    /// No crown entry ranks below this.
+    pub(super) floor: u64,
     since_noise: usize,
     phantoms: u32,
     pub(super) sight: OnceLock<Sight>,
@@ -97,6 +99,7 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             body: Body::Table(Table::new(0)),
             expansions: 0,
             noise: 0,
+            floor: 0,
             since_noise: 0,
             phantoms: 0,
             sight: OnceLock::new(),
@@ -114,7 +117,7 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         self.witnesses = Witnesses::new(shape.witnesses);
         self.body = body;
         self.expansions = 0;
-        (self.noise, self.since_noise) = (0, 0);
+        (self.noise, self.floor, self.since_noise) = (0, 0, 0);
         self.sight.take();
         Ok(())
     }
@@ -163,21 +166,16 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         for arrival in batch.iter().filter(|arrival| arrival.packets > 0) {
             let id = self.codes.id(&arrival.key);
             self.witnesses.note(id, arrival.packets);
-            let counted = self
-                .crown
-                .count(id, arrival.key, arrival.packets, arrival.bytes);
-            if let Some(lightest) = counted {
-                let own = Count::exact(arrival.packets, arrival.bytes);
-                // One that outranks the lightest by this batch alone goes to
-                // the crown without leaving a trace in the body.
-                let at_once = self.parts.crown && own.rank() > lightest;
-                let all = if at_once { &mut heavy } else { &mut rest };
-                all.push(Candidate {
-                    arrival,
-                    id,
-                    lightest,
-                });
+            let crown = &mut self.crown;
+            if crown.count(id, arrival.key, arrival.packets, arrival.bytes) {
+                continue;
             }
+            // One that outranks the lightest by this batch alone goes to the
+            // crown without leaving a trace in the body.
+            let rank = Count::exact(arrival.packets, arrival.bytes).rank();
+            let at_once = self.parts.crown && rank > self.floor && rank > crown.lightest(id).rank();
+            let all = if at_once { &mut heavy } else { &mut rest };
+            all.push(Candidate { arrival, id });
         }
         let mut gone = Vec::new();
         if !heavy.is_empty() {
@@ -225,9 +223,8 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     ) -> bool {
         let (arrival, id) = (candidate.arrival, candidate.id);
         let count = count_on_admission(arrival, bound, self.noise);
-        // The bucket may have changed since: what is there now counts.
         let admitted = self.parts.crown
-            && count.rank() > candidate.lightest
+            && count.rank() > self.floor
             && count.rank() > self.crown.lightest(id).rank();
         if admitted {
             gone.extend(self.crown.admit(id, arrival.key, count));
@@ -253,13 +250,18 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         Ok(())
     }
 
-    /// The median reading of pairs that never occurred, now and then.
+    /// Now and then: the median reading of pairs that never occurred, and the
+    /// floor of the crown.
     fn look_at_noise(&mut self, stored: usize) -> Result<()> {
         self.since_noise += stored;
-        if self.since_noise < NOISE_EVERY || matches!(self.body, Body::Table(_)) {
+        if self.since_noise < NOISE_EVERY {
             return Ok(());
         }
         self.since_noise = 0;
+        self.floor = self.crown.floor();
+        if matches!(self.body, Body::Table(_)) {
+            return Ok(());
+        }
         let ids: Vec<u32> = (0..PHANTOMS)
             .map(|n| (self.phantoms + n).wrapping_mul(0x9e37_79b1))
             .collect();
@@ -290,6 +292,7 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         drop(table);
         self.body.raise(&ids, &counts)?;
         let small = std::mem::replace(&mut self.crown, Crown::new(shape.crown));
+        self.floor = 0;
         let mut gone = Vec::new();
         for (key, count) in small.entries() {
             gone.extend(self.crown.admit(self.codes.id(&key), key, count));
@@ -493,8 +496,6 @@ impl<K: Copy + Eq + Hash> Packed<K> {
 struct Candidate<'a, K> {
     arrival: &'a Arrival<K>,
     id: u64,
-    /// Rank of the lightest entry of its bucket.
-    lightest: u64,
 }
 
 /// An answer without bytes.

@@ -101,6 +101,7 @@ impl Packed<Edge> {
             return fault("something follows after its end");
         }
         (self.size, self.noise) = (size, noise);
+        self.floor = crown.floor();
         (self.body, self.crown, self.witnesses) = (body, crown, witnesses);
         self.sight.take();
         Ok(())
