@@ -5,7 +5,8 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use crane_model::train::Options;
+use crane_model::packed::Parts;
+use crane_model::train::{Options, packed};
 use crane_model::{Carry, DeviceChoice, Ids};
 
 use crate::capture::pattern::Pattern;
@@ -255,9 +256,18 @@ pub struct Eval {
     /// Answer from a saved state instead of storing the stream.
     #[arg(long, value_name = "FILE", conflicts_with = "save_state")]
     pub load_state: Option<PathBuf>,
-    /// Weights for Crane instead of those in the program.
+    /// Weights for Crane instead of those in the program, for either profile.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
+    /// Let the packed profile start with this much and grow up to --memory.
+    #[arg(long, value_name = "SIZE")]
+    pub start: Option<Size>,
+    /// Which codes the packed profile has.
+    #[arg(long, value_enum, default_value_t = CodeKind::Hashed)]
+    pub codes: CodeKind,
+    /// Leave parts of the packed profile out: crown, narrow, decoder or witnesses.
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_enum)]
+    pub without: Vec<Part>,
     /// Arrivals that Crane stores at once.
     #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: u32,
@@ -268,12 +278,62 @@ pub struct Eval {
     pub sketch: SketchArgs,
 }
 
+impl Eval {
+    /// The parts of the packed profile that stay.
+    pub fn parts(&self) -> Parts {
+        Part::rest(&self.without)
+    }
+}
+
+/// Where the cells of an edge come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CodeKind {
+    /// A keyed hash.
+    Hashed,
+    /// The trained encoders of the paper profile, behind the keyed hash.
+    Learned,
+}
+
+/// A part of the packed profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The table of heavy edges.
+    Crown,
+    /// Narrow cells and the carry between them.
+    Narrow,
+    /// The network.
+    Decoder,
+    /// The sample that estimates are calibrated on.
+    Witnesses,
+}
+
+impl Part {
+    /// All parts but these.
+    pub fn rest(without: &[Self]) -> Parts {
+        Parts {
+            crown: !without.contains(&Self::Crown),
+            narrow: !without.contains(&Self::Narrow),
+            decoder: !without.contains(&Self::Decoder),
+            witnesses: !without.contains(&Self::Witnesses),
+        }
+    }
+}
+
 /// `crane-agent train`
 #[derive(Debug, Args)]
 pub struct Train {
     /// Where to write the weights.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    /// Which profile they are for; `packed` takes only --seed, --streams, --steps and --without.
+    #[arg(long, value_enum, default_value_t = Profile::Paper)]
+    pub profile: Profile,
+    /// Streams that the packed profile learns from.
+    #[arg(long, default_value_t = packed::Options::default().streams)]
+    pub streams: usize,
+    /// Parts of the packed profile to train without.
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_enum)]
+    pub without: Vec<Part>,
     /// Where to keep what an interrupted training needs; continues from there if it exists.
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
@@ -281,8 +341,8 @@ pub struct Train {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Steps at most; training ends earlier when validation gets no better.
-    #[arg(long, default_value_t = Options::default().steps)]
-    pub steps: usize,
+    #[arg(long)]
+    pub steps: Option<usize>,
     /// Start from the encoders of this weight file; with --steps 0 only the decoder is fitted.
     #[arg(long, value_name = "FILE")]
     pub encoders: Option<PathBuf>,
@@ -301,6 +361,15 @@ pub struct Train {
     /// Edges of the largest stream that encoders learn from.
     #[arg(long, default_value_t = Options::default().largest)]
     pub largest: usize,
+}
+
+/// A kind of sketch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Dense layers, as in the paper.
+    Paper,
+    /// Narrow cells, for real traffic.
+    Packed,
 }
 
 /// Flags of everything that has a sketch.

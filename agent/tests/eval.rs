@@ -43,6 +43,7 @@ fn every_method_has_every_figure_within_its_budget() {
     let distinct = report["distinct"].as_u64().unwrap();
     assert!(distinct > 1500, "{distinct}");
     for method in [
+        "crane-packed",
         "crane-paper",
         "tcm",
         "gss",
@@ -77,6 +78,12 @@ fn every_method_has_every_figure_within_its_budget() {
             assert!(row["memory_bytes"].as_u64().unwrap() <= 16384, "{method}");
         }
     }
+    let packed = row(&report, "crane-packed");
+    assert!(packed["coverage90"].as_f64().unwrap() >= 0.9, "{packed}");
+    assert!(packed["median_width"].is_number());
+    for recall in packed["node_recall"].as_array().unwrap() {
+        assert!(recall.as_f64().unwrap() > 0.9, "{packed}");
+    }
     let exact = row(&report, "exact");
     assert_eq!(
         (&exact["are"], &exact["absent_mean"], &exact["node_are"]),
@@ -85,6 +92,7 @@ fn every_method_has_every_figure_within_its_budget() {
     assert!(row(&report, "crane-paper")["node_are_summed"].is_number());
     let aae = |method: &str| row(&report, method)["aae"].as_f64().unwrap();
     assert!(aae("cu") <= aae("cms"));
+    assert!(aae("crane-packed") < 0.5 * aae("cu"));
 }
 
 #[test]
@@ -93,7 +101,15 @@ fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_told() 
     let path = stream(folder.path());
     let (path, state) = (path.to_str().unwrap(), folder.path().join("state"));
     let state = state.to_str().unwrap();
-    for method in ["crane-paper", "cu", "gss", "auxo", "tcm", "exact"] {
+    for method in [
+        "crane-packed",
+        "crane-paper",
+        "cu",
+        "gss",
+        "auxo",
+        "tcm",
+        "exact",
+    ] {
         let saved = eval(&[path, "--methods", method, "--save-state", state]);
         let size = std::fs::metadata(state).unwrap().len();
         let told = row(&saved, method)["memory_bytes"].as_u64().unwrap();
@@ -105,6 +121,11 @@ fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_told() 
                 row(&loaded, method)[field],
                 "{method} {field}"
             );
+        }
+        if method == "crane-packed" {
+            for field in ["coverage90", "median_width", "once_mean"] {
+                assert_eq!(row(&saved, method)[field], row(&loaded, method)[field]);
+            }
         }
         let other = if method == "cu" { "cms" } else { "cu" };
         let output = agent(&["eval", path, "--methods", other, "--load-state", state]);
@@ -163,6 +184,7 @@ fn bad_streams_and_budgets_are_explained() {
     let odd = file("odd.u32", &[1; 12]);
     let empty = file("empty.txt", b"# nothing\n");
     let foreign = file("foreign.safetensors", b"no weights");
+    let paper = concat!(env!("CARGO_MANIFEST_DIR"), "/../weights/paper.safetensors");
     let good = file("good.txt", b"1 2\n1 2\n3 4\n");
     let cases: &[(&[&str], &[&str])] = &[
         (&[&bad_line], &["bad.txt", "line 2", "two"]),
@@ -172,6 +194,10 @@ fn bad_streams_and_budgets_are_explained() {
         (
             &[&good, "--weights", &foreign],
             &["foreign.safetensors", "safetensors"],
+        ),
+        (
+            &[&good, "--methods", "crane-packed", "--weights", paper],
+            &["\"paper\", not \"packed\""],
         ),
         (&[&good, "--save-state", "x"], &["--methods"]),
     ];
@@ -192,7 +218,57 @@ fn bad_streams_and_budgets_are_explained() {
             .unwrap()
             .contains("16384")
     );
+    let packed = row(&report, "crane-packed")["error"].as_str();
+    assert!(packed.unwrap().contains("4096 or more"));
     assert_eq!(row(&report, "cu")["are"], 0.0);
     let output = agent(&["eval", &good, "--memory", "1KiB"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("a layer needs 16384"));
+}
+
+#[test]
+fn a_sketch_that_grows_is_as_good_as_one_that_had_its_size_from_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stream(folder.path());
+    let path = path.to_str().unwrap();
+    let packed = |more: &[&str]| {
+        let args = [&[path, "--methods", "crane-packed"], more].concat();
+        row(&eval(&args), "crane-packed").clone()
+    };
+    // 2,000 edges fit a table: exact, and no larger than they need.
+    let small = packed(&["--memory", "1MiB", "--start", "4KiB"]);
+    assert_eq!(small["are"], 0.0);
+    assert!(
+        small["memory_bytes"].as_u64().unwrap() <= 32 << 10,
+        "{small}"
+    );
+    let (fixed, grown) = (
+        packed(&["--memory", "8KiB"]),
+        packed(&["--memory", "8KiB", "--start", "4KiB"]),
+    );
+    let are = |figures: &Value| figures["are"].as_f64().unwrap();
+    assert!(are(&grown) <= 1.3 * are(&fixed), "{fixed} {grown}");
+}
+
+#[test]
+fn every_part_of_the_packed_profile_can_be_left_out_to_see_what_it_is_worth() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stream(folder.path());
+    let path = path.to_str().unwrap();
+    let aae = |more: &[&str]| {
+        let args = [
+            &[path, "--memory", "8KiB", "--methods", "crane-packed"],
+            more,
+        ]
+        .concat();
+        row(&eval(&args), "crane-packed")["aae"].as_f64().unwrap()
+    };
+    let whole = aae(&[]);
+    for part in ["narrow", "decoder"] {
+        let without = aae(&["--without", part]);
+        assert!(without > whole, "{part}: {without}, with it {whole}");
+    }
+    // What the crown is for are the heavy edges, not the mean.
+    aae(&["--without", "crown,witnesses"]);
+    let learned = aae(&["--codes", "learned"]);
+    assert!(learned < 1.5 * whole, "{learned}, hashed {whole}");
 }

@@ -1,21 +1,20 @@
-//! Crane: layers and crown together.
-//!
-//! An edge that is in the crown, or finds room there, is counted exactly.
-//! All others are stored in the layers. One that outgrows the lightest crown
-//! entry changes places with it: it leaves the layers with what they believe
-//! it to have had, and the other is poured back into them.
+//! Crane: layers and crown together, in one of two profiles.
 
 use std::hash::Hash;
+use std::sync::Arc;
 
-use crate::crown::{Count, Crown, Slot};
-use crate::{Edge, Result, Sketch, Weighted};
+use crate::crown::{Count, Crown};
+use crate::executor::Load;
+use crate::packed::codes::Codes;
+use crate::packed::{self, Budget, Packed, Parts};
+use crate::{DeviceChoice, Edge, Result, Sketch, Weighted};
 
 /// Packets of one edge in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival<K> {
     /// The edge, by its real name.
     pub key: K,
-    /// The same edge as the layers know it.
+    /// The same edge as the layers of the paper profile know it.
     pub edge: Edge,
     /// How many packets.
     pub packets: u64,
@@ -32,48 +31,183 @@ pub struct Flow<K> {
     pub packets: u64,
     /// Best estimate of its bytes.
     pub bytes: u64,
-    /// It has had no fewer packets than this.
+    /// It has had no fewer packets than this, most likely.
     pub low: u64,
-    /// It has had no more packets than this, as far as the layers can tell.
+    /// It has had no more packets than this, most likely.
     pub high: u64,
+}
+
+impl<K> Flow<K> {
+    /// What the crown says.
+    pub(crate) fn of_crown(key: K, count: &Count) -> Self {
+        Self {
+            key,
+            packets: count.packets,
+            bytes: count.bytes,
+            low: count.packets.saturating_sub(count.slack),
+            high: count.packets.saturating_add(count.slack),
+        }
+    }
+}
+
+/// A sketch of an edge stream with its heavy hitters.
+pub struct Crane<K>(Profile<K>);
+
+// A sketch is made once and used for hours: its size does not matter.
+#[allow(clippy::large_enum_variant)]
+enum Profile<K> {
+    Paper(Paper<K>),
+    Packed(Packed<K>),
+}
+
+impl<K: Copy + Eq + Hash> Crane<K> {
+    /// The paper profile: a crown of `slots` entries over `layers`; `to_edge`
+    /// names an edge as the layers know it.
+    pub fn new(layers: Box<dyn Sketch>, slots: usize, seed: u64, to_edge: fn(&K) -> Edge) -> Self {
+        Self(Profile::Paper(Paper {
+            layers,
+            crown: Crown::new(slots),
+            codes: Codes::new(seed, None),
+            to_edge,
+            noise: 0.0,
+        }))
+    }
+
+    /// The packed profile: everything within `budget` bytes, cells reachable
+    /// only with the secret that follows from `seed`.
+    pub fn packed(
+        weights: Arc<packed::Weights>,
+        budget: Budget,
+        seed: u64,
+        device: DeviceChoice,
+    ) -> Result<Self> {
+        let packed = Packed::new(weights, budget, Parts::ALL, seed, device)?;
+        Ok(Self(Profile::Packed(packed)))
+    }
+
+    /// Stores a batch in which no edge occurs twice.
+    pub fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
+        match &mut self.0 {
+            Profile::Paper(paper) => paper.store(batch),
+            Profile::Packed(packed) => packed.store(batch),
+        }
+    }
+
+    /// What is known of an edge, in the crown or in the layers. The layers
+    /// hold no bytes, so an edge that is only there has none.
+    pub fn flow(&self, key: K) -> Result<Flow<K>> {
+        match &self.0 {
+            Profile::Paper(paper) => paper.flow(key),
+            Profile::Packed(packed) => packed.flow(key),
+        }
+    }
+
+    /// Everything in the crown, in no particular order.
+    pub fn heavy(&self) -> impl Iterator<Item = Flow<K>> {
+        let crown = match &self.0 {
+            Profile::Paper(paper) => &paper.crown,
+            Profile::Packed(packed) => packed.crown(),
+        };
+        let entries = crown.entries();
+        entries.map(|(key, count)| Flow::of_crown(key, &count))
+    }
+
+    /// How full the layers are, and where they live.
+    pub fn layers(&self) -> Layers<'_, K> {
+        Layers(&self.0)
+    }
+
+    /// Bytes of everything that answers come from.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.0 {
+            Profile::Paper(paper) => paper.layers.memory_bytes() + paper.crown.memory_bytes(),
+            Profile::Packed(packed) => packed.memory_bytes(),
+        }
+    }
+
+    /// Forgets everything. The packed profile starts again with the memory
+    /// that it needed, within its budget; the paper profile with one layer.
+    pub fn reset(&mut self) -> Result<()> {
+        match &mut self.0 {
+            Profile::Paper(paper) => paper.reset(),
+            Profile::Packed(packed) => packed.reset(),
+        }
+    }
+}
+
+/// The layers below the crown, to be looked at.
+pub struct Layers<'a, K>(&'a Profile<K>);
+
+impl<K: Copy + Eq + Hash> Layers<'_, K> {
+    /// How full each layer is, bottom first.
+    pub fn loads(&self) -> Vec<Load> {
+        match self.0 {
+            Profile::Paper(paper) => paper.layers.loads().to_vec(),
+            Profile::Packed(packed) => packed.loads(),
+        }
+    }
+
+    /// How often they have grown since the start or the last reset.
+    pub fn expansions(&self) -> usize {
+        match self.0 {
+            Profile::Paper(paper) => paper.layers.expansions(),
+            Profile::Packed(packed) => packed.expansions(),
+        }
+    }
+
+    /// Whether a cell has reached its limit, so that counts may be too low.
+    pub fn is_saturated(&self) -> bool {
+        match self.0 {
+            Profile::Paper(paper) => paper.layers.is_saturated(),
+            Profile::Packed(packed) => packed.is_saturated(),
+        }
+    }
+
+    /// Where they live, for people.
+    pub fn device_name(&self) -> String {
+        match self.0 {
+            Profile::Paper(paper) => paper.layers.device_name(),
+            Profile::Packed(packed) => packed.device_name(),
+        }
+    }
 }
 
 /// Batches smaller than this say too little about the noise of the layers.
 const ENOUGH_FOR_NOISE: usize = 32;
 
-/// A sketch of an edge stream with its heavy hitters.
-pub struct Crane<K> {
+/// A crown over the paper's layers. One that outgrows the lightest crown entry
+/// leaves the layers with what they believe it to have had, and the other is
+/// poured back into them.
+struct Paper<K> {
     layers: Box<dyn Sketch>,
     crown: Crown<K>,
+    codes: Codes,
     to_edge: fn(&K) -> Edge,
     noise: f64,
 }
 
-impl<K: Copy + Eq + Hash> Crane<K> {
-    /// A crown of `slots` slots over `layers`; `to_edge` names an edge as the
-    /// layers know it.
-    pub fn new(layers: Box<dyn Sketch>, slots: usize, seed: u64, to_edge: fn(&K) -> Edge) -> Self {
-        Self {
-            layers,
-            crown: Crown::new(slots, seed),
-            to_edge,
-            noise: 0.0,
-        }
-    }
-
-    /// Stores a batch in which no edge occurs twice.
-    pub fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
-        let crown = &mut self.crown;
-        let rest: Vec<&Arrival<K>> = batch
-            .iter()
-            .filter(|a| !crown.count(a.key, a.packets, a.bytes))
-            .collect();
+impl<K: Copy + Eq + Hash> Paper<K> {
+    fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
+        let (crown, codes) = (&mut self.crown, &self.codes);
+        let rest = batch.iter().filter(|a| a.packets > 0).filter_map(|a| {
+            let id = codes.id(&a.key);
+            if crown.count(id, a.key, a.packets, a.bytes) {
+                return None;
+            }
+            // One that finds room is new, so it has left nothing in the layers.
+            if crown.lightest(id).rank() == 0 {
+                crown.admit(id, a.key, Count::exact(a.packets, a.bytes));
+                return None;
+            }
+            Some((id, a))
+        });
+        let rest: Vec<(u64, &Arrival<K>)> = rest.collect();
         if rest.is_empty() {
             return Ok(());
         }
         let weighted: Vec<Weighted> = rest
             .iter()
-            .map(|a| Weighted::new(a.edge, a.packets))
+            .map(|(_, a)| Weighted::new(a.edge, a.packets))
             .collect();
         let ratios = self.layers.store_and_query(&weighted)?;
         let bounds: Vec<f64> = ratios
@@ -83,13 +217,13 @@ impl<K: Copy + Eq + Hash> Crane<K> {
         self.learn_noise(&rest, &bounds);
 
         let mut poured = Vec::new();
-        for (arrival, bound) in rest.into_iter().zip(bounds) {
-            let lightest = self.crown.lightest(&arrival.key);
+        for ((id, arrival), bound) in rest.into_iter().zip(bounds) {
+            let lightest = self.crown.lightest(id);
             let count = count_on_admission(arrival, bound, self.noise, &lightest);
             if count.rank() > lightest.rank() {
-                self.layers.take(arrival.edge, count.total_packets())?;
-                if let Some(Slot { key, count }) = self.crown.admit(arrival.key, count) {
-                    poured.push(Weighted::new((self.to_edge)(&key), count.total_packets()));
+                self.layers.take(arrival.edge, count.packets)?;
+                if let Some((key, count)) = self.crown.admit(id, arrival.key, count) {
+                    poured.push(Weighted::new((self.to_edge)(&key), count.packets));
                 }
             }
         }
@@ -102,24 +236,22 @@ impl<K: Copy + Eq + Hash> Crane<K> {
 
     /// The layers answer too high, most of them by about the same: by what
     /// the median edge of a batch has beyond its own packets.
-    fn learn_noise(&mut self, rest: &[&Arrival<K>], bounds: &[f64]) {
+    fn learn_noise(&mut self, rest: &[(u64, &Arrival<K>)], bounds: &[f64]) {
         if rest.len() < ENOUGH_FOR_NOISE {
             return;
         }
         let beyond = rest
             .iter()
             .zip(bounds)
-            .map(|(a, bound)| (bound - a.packets as f64).max(0.0));
+            .map(|((_, a), bound)| (bound - a.packets as f64).max(0.0));
         let mut beyond: Vec<f64> = beyond.collect();
         let middle = beyond.len() / 2;
         self.noise = *beyond.select_nth_unstable_by(middle, f64::total_cmp).1;
     }
 
-    /// What is known of an edge, in the crown or in the layers. The layers
-    /// hold no bytes, so an edge that is only there has none.
-    pub fn flow(&self, key: K) -> Result<Flow<K>> {
-        if let Some(count) = self.crown.get(&key) {
-            return Ok(flow(key, count));
+    fn flow(&self, key: K) -> Result<Flow<K>> {
+        if let Some(count) = self.crown.get(self.codes.id(&key), &key) {
+            return Ok(Flow::of_crown(key, &count));
         }
         let ratios = self.layers.ratios(&[(self.to_edge)(&key)])?;
         let ratios = ratios.first().map_or(&[][..], |ratios| ratios);
@@ -134,23 +266,7 @@ impl<K: Copy + Eq + Hash> Crane<K> {
         })
     }
 
-    /// Everything in the crown, in no particular order.
-    pub fn heavy(&self) -> impl Iterator<Item = Flow<K>> {
-        self.crown.entries().map(|slot| flow(slot.key, &slot.count))
-    }
-
-    /// The layers below the crown.
-    pub fn layers(&self) -> &dyn Sketch {
-        &*self.layers
-    }
-
-    /// Bytes of layers and crown.
-    pub fn memory_bytes(&self) -> usize {
-        self.layers.memory_bytes() + self.crown.memory_bytes()
-    }
-
-    /// Forgets everything.
-    pub fn reset(&mut self) -> Result<()> {
+    fn reset(&mut self) -> Result<()> {
         self.crown.clear();
         self.noise = 0.0;
         self.layers.reset()
@@ -165,24 +281,11 @@ fn count_on_admission<K>(arrival: &Arrival<K>, bound: f64, noise: f64, lightest:
     let mean_bytes = arrival.bytes / arrival.packets.max(1);
     let limit = (bound as u64).saturating_sub(arrival.packets);
     let believed = ((bound - noise) as u64).saturating_sub(arrival.packets);
-    let earlier = believed.min(lightest.total_packets());
+    let earlier = believed.min(lightest.packets);
+    let earlier_bytes = earlier.saturating_mul(mean_bytes).min(lightest.bytes);
     Count {
-        packets: arrival.packets,
-        bytes: arrival.bytes,
-        earlier_packets: earlier,
-        earlier_bytes: earlier
-            .saturating_mul(mean_bytes)
-            .min(lightest.total_bytes()),
-        earlier_limit: limit.max(earlier),
-    }
-}
-
-fn flow<K>(key: K, count: &Count) -> Flow<K> {
-    Flow {
-        key,
-        packets: count.total_packets(),
-        bytes: count.total_bytes(),
-        low: count.packets,
-        high: count.packets.saturating_add(count.earlier_limit),
+        packets: arrival.packets.saturating_add(earlier),
+        bytes: arrival.bytes.saturating_add(earlier_bytes),
+        slack: limit.saturating_sub(earlier).max(earlier),
     }
 }

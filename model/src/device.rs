@@ -8,6 +8,7 @@ use candle_core::Device;
 
 use crate::executor::fused::Fused;
 use crate::executor::tensor::TensorExecutor;
+use crate::packed::plane::Home;
 use crate::{Error, Hierarchy, Result, Settings, Sketch, Weights};
 
 /// A device as named in configuration and on the command line.
@@ -25,28 +26,45 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// An empty sketch on this device.
-    pub fn open(self, weights: Arc<Weights>, settings: Settings) -> Result<Box<dyn Sketch>> {
-        let device = match self {
+    /// The candle device, none for fused code.
+    fn device(self) -> Result<Option<Device>> {
+        Ok(match self {
             Self::Cpu => None,
             Self::CpuTensor => Some(Device::Cpu),
             Self::Cuda(ordinal) => Some(cuda(ordinal)?),
             Self::Auto => cuda(0).ok(),
-        };
-        Ok(match device {
+        })
+    }
+
+    /// Where the cells of a packed sketch live.
+    pub(crate) fn home(self) -> Result<Home> {
+        Ok(match self.device()? {
+            None => Home::Host,
+            Some(device) => Home::Tensor(device.clone(), name(self, &device)),
+        })
+    }
+
+    /// An empty sketch of the paper profile on this device.
+    pub fn open(self, weights: Arc<Weights>, settings: Settings) -> Result<Box<dyn Sketch>> {
+        Ok(match self.device()? {
             None => {
                 let fused = Fused::new(Arc::clone(&weights));
                 Box::new(Hierarchy::new(fused, weights, settings)?)
             }
             Some(device) => {
-                let name = match device {
-                    Device::Cpu => Self::CpuTensor.to_string(),
-                    _ => format!("cuda:{}", if let Self::Cuda(n) = self { n } else { 0 }),
-                };
+                let name = name(self, &device);
                 let tensor = TensorExecutor::new(&weights, device, name)?;
                 Box::new(Hierarchy::new(tensor, weights, settings)?)
             }
         })
+    }
+}
+
+fn name(choice: DeviceChoice, device: &Device) -> String {
+    match (device, choice) {
+        (Device::Cpu, _) => DeviceChoice::CpuTensor.to_string(),
+        (_, DeviceChoice::Cuda(ordinal)) => format!("cuda:{ordinal}"),
+        _ => "cuda:0".into(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Edges of a graph stream.
 
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::str::FromStr;
 
-use rustc_hash::FxHashMap;
+use foldhash::fast::RandomState;
 
 use crate::Error;
 
@@ -91,13 +92,39 @@ impl Weighted {
 /// Merges equal edges of a batch into one, in order of first arrival, and
 /// leaves out weight 0.
 pub fn fold(batch: &[Weighted]) -> Vec<Weighted> {
-    let mut place = FxHashMap::with_capacity_and_hasher(batch.len(), Default::default());
-    let mut folded: Vec<Weighted> = Vec::with_capacity(batch.len());
-    for arrival in batch.iter().filter(|arrival| arrival.weight > 0) {
-        let at = *place.entry(arrival.edge).or_insert(folded.len());
-        match folded.get_mut(at) {
-            Some(seen) => seen.weight = seen.weight.saturating_add(arrival.weight),
-            None => folded.push(*arrival),
+    let weighted = batch.iter().map(|w| (w.edge, w.weight));
+    let folded = fold_by_key(weighted).into_iter();
+    folded
+        .map(|(edge, weight)| Weighted { edge, weight })
+        .collect()
+}
+
+/// The same for keys of any kind. An index of a batch needs no more than
+/// places in a small array: several times as fast as a map.
+pub fn fold_by_key<K: Copy + Eq + Hash>(
+    batch: impl ExactSizeIterator<Item = (K, u64)>,
+) -> Vec<(K, u64)> {
+    let hasher = RandomState::default();
+    let places = (2 * batch.len()).next_power_of_two();
+    // Where a key stands among the folded ones, counted from 1.
+    let mut index = vec![0u32; places];
+    let mut folded: Vec<(K, u64)> = Vec::with_capacity(batch.len());
+    for (key, weight) in batch.filter(|(_, weight)| *weight > 0) {
+        let mut at = hasher.hash_one(key) as usize & (places - 1);
+        loop {
+            match index[at].checked_sub(1) {
+                None => {
+                    folded.push((key, weight));
+                    index[at] = folded.len() as u32;
+                    break;
+                }
+                Some(seen) if folded[seen as usize].0 == key => {
+                    let sum = &mut folded[seen as usize].1;
+                    *sum = sum.saturating_add(weight);
+                    break;
+                }
+                Some(_) => at = (at + 1) & (places - 1),
+            }
         }
     }
     folded

@@ -17,6 +17,7 @@
 //! | [`carry`] | what moves from a layer to the next |
 //! | [`hierarchy`] | the layers: store, query, expansion |
 //! | [`crown`], [`crane`] | the heavy-hitter table, and layers and table together |
+//! | [`packed`] | the profile for real traffic: narrow cells, witnesses, a load-aware decoder |
 //! | [`train`] | how the weights are made |
 //! | [`rivals`] | other methods, to be measured beside it |
 
@@ -30,6 +31,7 @@ pub mod encoder;
 pub mod error;
 pub mod executor;
 pub mod hierarchy;
+pub mod packed;
 pub mod rivals;
 pub mod train;
 pub mod weights;

@@ -102,24 +102,8 @@ impl Weights {
     /// Reads a weight file; says what is wrong with it if it cannot be used.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         let fault = |what: String| Error::Weights(what);
-        let (_, header) = SafeTensors::read_metadata(bytes)
-            .map_err(|error| fault(format!("not a complete safetensors file ({error})")))?;
-        let file = SafeTensors::deserialize(bytes)
-            .map_err(|error| fault(format!("not a complete safetensors file ({error})")))?;
-        let metadata = header.metadata().clone().unwrap_or_default();
-        let told = |key: &str| metadata.get(key).map(String::as_str).unwrap_or("none");
-        if told("profile") != PROFILE {
-            return Err(fault(format!(
-                "they are for the profile {:?}, not {PROFILE:?}",
-                told("profile")
-            )));
-        }
-        if told("version") != VERSION {
-            return Err(fault(format!(
-                "format version {:?}, this program reads {VERSION:?}",
-                told("version")
-            )));
-        }
+        let file = File::open(bytes, PROFILE, VERSION)?;
+        let told = |key: &str| file.told(key);
         let number = |key: &str| -> Result<f32> {
             let value = told(key)
                 .parse::<f32>()
@@ -138,7 +122,7 @@ impl Weights {
             })
         });
         let by_depth = (1..=depth).map(|depth| {
-            let mut weight = read(&file, &names::decoder(depth), &[depth + 1])?;
+            let mut weight = file.tensor(&names::decoder(depth), &[depth + 1])?;
             let bias = weight.pop().unwrap_or_default();
             Ok(decoder::Linear { weight, bias })
         });
@@ -176,35 +160,76 @@ pub fn write(
     safetensors::serialize(views.collect::<Result<Vec<_>>>()?, Some(metadata)).map_err(fault)
 }
 
-fn read(file: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-    let fault = |what: String| Error::Weights(format!("{name} {what}"));
-    let tensor = file.tensor(name).map_err(|_| fault("is missing".into()))?;
-    if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
-        let (kind, found) = (tensor.dtype(), tensor.shape());
-        return Err(fault(format!(
-            "has the shape {found:?} of {kind:?}, expected is {shape:?} of F32"
-        )));
+/// The profile that a weight file says it is for.
+pub fn profile(bytes: &[u8]) -> Option<String> {
+    let (_, header) = SafeTensors::read_metadata(bytes).ok()?;
+    header.metadata().as_ref()?.get("profile").cloned()
+}
+
+/// A weight file of one profile, taken apart.
+pub(crate) struct File<'a> {
+    tensors: SafeTensors<'a>,
+    metadata: HashMap<String, String>,
+}
+
+impl<'a> File<'a> {
+    /// Opens a file of this profile and version, and no other.
+    pub fn open(bytes: &'a [u8], profile: &str, version: &str) -> Result<Self> {
+        let broken = |error: safetensors::SafeTensorError| {
+            Error::Weights(format!("not a complete safetensors file ({error})"))
+        };
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
+        let file = Self {
+            tensors: SafeTensors::deserialize(bytes).map_err(broken)?,
+            metadata: header.metadata().clone().unwrap_or_default(),
+        };
+        let found = file.told("profile");
+        if found != profile {
+            return Err(Error::Weights(format!(
+                "they are for the profile {found:?}, not {profile:?}"
+            )));
+        }
+        let found = file.told("version");
+        if found != version {
+            return Err(Error::Weights(format!(
+                "format version {found:?}, this program reads {version:?}"
+            )));
+        }
+        Ok(file)
     }
-    let values: Vec<f32> = tensor
-        .data()
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|b| f32::from_le_bytes(*b))
-        .collect();
-    if !values.iter().all(|value| value.is_finite()) {
-        return Err(fault("has a number that is not finite".into()));
+
+    /// What the file says about itself.
+    pub fn told(&self, key: &str) -> &str {
+        self.metadata.get(key).map_or("none", String::as_str)
     }
-    Ok(values)
+
+    /// A tensor of exactly this shape.
+    pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let fault = |what: String| Error::Weights(format!("{name} {what}"));
+        let tensor = self.tensors.tensor(name);
+        let tensor = tensor.map_err(|_| fault("is missing".into()))?;
+        if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
+            let (kind, found) = (tensor.dtype(), tensor.shape());
+            return Err(fault(format!(
+                "has the shape {found:?} of {kind:?}, expected is {shape:?} of F32"
+            )));
+        }
+        let words = tensor.data().as_chunks::<4>().0.iter();
+        let values: Vec<f32> = words.map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        if !values.iter().all(|value| value.is_finite()) {
+            return Err(fault("has a number that is not finite".into()));
+        }
+        Ok(values)
+    }
 }
 
 /// Reads an encoder and folds its batch norm: `γ·(x·W + b − μ)/σ + β` is the
 /// linear layer `x·(W·γ/σ) + ((b − μ)·γ/σ + β)`.
-fn load_encoder(file: &SafeTensors<'_>, prefix: &str) -> Result<Encoder> {
+fn load_encoder(file: &File<'_>, prefix: &str) -> Result<Encoder> {
     let mut linear = Vec::with_capacity(SHAPES.len());
     for (at, (inputs, outputs)) in SHAPES.into_iter().enumerate() {
         let tensor =
-            |kind: &str, shape: &[usize]| read(file, &names::tensor(prefix, at, kind), shape);
+            |kind: &str, shape: &[usize]| file.tensor(&names::tensor(prefix, at, kind), shape);
         let mut weight = tensor(names::WEIGHT, &[inputs, outputs])?;
         let mut bias = tensor(names::BIAS, &[outputs])?;
         if at < SHAPES.len() - 1 {

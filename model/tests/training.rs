@@ -1,7 +1,7 @@
 //! Training is reproducible, and weight files are checked when loaded.
 #![allow(clippy::unwrap_used)]
 
-use crane_model::train::{Options, Trainer};
+use crane_model::train::{Options, Trainer, packed};
 use crane_model::{Error, Weights};
 
 fn options() -> Options {
@@ -128,4 +128,44 @@ fn foreign_and_damaged_files_are_refused_with_the_problem() {
             other => panic!("{problem}: {:?}", other.map(|_| "loaded")),
         }
     }
+}
+
+#[test]
+fn the_packed_decoder_is_trained_reproducibly_and_better_than_not_at_all() {
+    let options = packed::Options {
+        streams: 10,
+        steps: 40,
+        largest: 1000,
+        ..packed::Options::default()
+    };
+    let loss = |bytes: &[u8]| {
+        let header = safetensors::SafeTensors::read_metadata(bytes).unwrap().1;
+        let told = header.metadata().clone().unwrap();
+        told["validation"].parse::<f64>().unwrap()
+    };
+    let trained = packed::train(&options, |_| ()).unwrap();
+    let again = packed::train(&options, |_| ()).unwrap();
+    let load = |bytes: &[u8]| crane_model::packed::Weights::load(bytes).unwrap();
+    assert!(
+        load(&trained) == load(&again),
+        "the same seed, other weights"
+    );
+    let steps = 1;
+    let untrained = packed::train(
+        &packed::Options {
+            steps,
+            ..options.clone()
+        },
+        |_| (),
+    )
+    .unwrap();
+    let (after, before) = (loss(&trained), loss(&untrained));
+    assert!(after < 0.8 * before, "{before} became {after}");
+
+    let none = packed::Options {
+        streams: 0,
+        ..options
+    };
+    let error = packed::train(&none, |_| ()).unwrap_err().to_string();
+    assert!(error.contains("10 or more"), "{error}");
 }

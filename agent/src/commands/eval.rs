@@ -3,17 +3,19 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use crane_model::packed;
 use crane_model::rivals::{Direction, Rival};
-use crane_model::{Edge, Weighted};
+use crane_model::{Edge, Settings, Weighted};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cli::{Eval, ReportFormat};
+use crate::cli::{CodeKind, Eval, ReportFormat};
 use crate::eval::methods::{self, CraneOptions};
 use crate::eval::report::{Figures, Report};
 use crate::eval::score::{Score, mean};
@@ -28,12 +30,26 @@ pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
     let arrivals = stream::read(&args.stream, args.edges.unwrap_or(usize::MAX))?;
     let device = args.sketch.device.unwrap_or_default();
     let carry = args.carry;
-    let crane = methods::crane(
-        args.weights.as_deref(),
+    let (packed, weights) = methods::load_weights(args.weights.as_deref(), &args.methods)?;
+    let packed = match args.codes {
+        CodeKind::Hashed => packed,
+        CodeKind::Learned => Arc::new(packed::Weights {
+            encoders: Some(Arc::new(weights.layers.clone())),
+            decoder: packed.decoder.clone(),
+        }),
+    };
+    let crane = CraneOptions {
+        settings: Settings {
+            carry,
+            ..Settings::of(&weights)
+        },
+        packed,
+        parts: args.parts(),
+        start: args.start.map(|start| start.0 as usize),
+        weights,
         device,
-        |s| s.carry = carry,
-        args.batch as usize,
-    )?;
+        batch: args.batch as usize,
+    };
     let truth = Truth::of(arrivals, args.sketch.seed);
     let mut results = Vec::with_capacity(args.methods.len());
     for name in &args.methods {
@@ -178,6 +194,7 @@ fn measure(
         method: name.into(),
         memory_bytes: best.method.memory_bytes(),
         absent_mean: mean(absent.into_iter()),
+        once_mean: once_mean(&best.answers, &truth.counts),
         store_per_second: per_second(truth.arrivals.len(), best.storing),
         query_per_second: per_second(truth.edges.len(), best.asking),
         ..Figures::default()
@@ -190,7 +207,18 @@ fn measure(
         figures.node_are_summed = node_are(sums, truth);
     }
     if args.load_state.is_none() {
-        figures.node_are = flux(name, bytes, seed, crane, &best, truth)?;
+        let answers = flux(name, bytes, seed, crane, &best, truth)?;
+        figures.node_recall = [Direction::Out, Direction::In]
+            .map(|direction| node_recall(&answers, direction, truth));
+        figures.node_are = node_are(answers, truth);
+    }
+    if let Some(intervals) = best.method.intervals(&truth.edges)? {
+        let held = intervals.iter().zip(&truth.counts);
+        let held = held.map(|((low, high), count)| (low..=high).contains(&count));
+        figures.coverage90 = mean(held.map(|held| f64::from(u8::from(held))));
+        let mut widths: Vec<u64> = intervals.iter().map(|(low, high)| high - low).collect();
+        widths.sort_unstable();
+        figures.median_width = widths.get(widths.len() / 2).map(|width| *width as f64);
     }
     figures.score = best.score;
     Ok(figures)
@@ -216,8 +244,7 @@ fn ask(
     })
 }
 
-/// Error of the flux of all nodes: the method's own answer, or that of another
-/// sketch of the same size that stores nodes instead of edges.
+/// The flux of all nodes: the method's own answer, or that of another sketch of the same size that stores nodes instead of edges.
 fn flux(
     name: &str,
     bytes: usize,
@@ -225,13 +252,13 @@ fn flux(
     crane: &CraneOptions,
     best: &Stored,
     truth: &Truth,
-) -> anyhow::Result<Option<f64>> {
+) -> anyhow::Result<Vec<f64>> {
     let own = truth
         .nodes
         .iter()
         .map(|(node, direction, _)| best.method.flux(*node, *direction));
     if let Some(answers) = own.collect::<Option<Vec<f64>>>() {
-        return Ok(node_are(answers, truth));
+        return Ok(answers);
     }
     let mut method = methods::make(name, bytes, seed, crane)?.swap_remove(best.variant);
     for chunk in truth.arrivals.chunks(1 << 16) {
@@ -249,7 +276,7 @@ fn flux(
         .iter()
         .map(|(node, direction, _)| node_edge(*node, *direction))
         .collect();
-    Ok(node_are(method.query(&nodes)?, truth))
+    Ok(method.query(&nodes)?)
 }
 
 /// A node as an edge of its own. Its other end is derived from it: a fixed one
@@ -264,6 +291,24 @@ fn node_edge(node: u32, direction: Direction) -> Edge {
             !other
         },
     )
+}
+
+/// Mean answer to edges that occurred once.
+fn once_mean(answers: &[f64], counts: &[u64]) -> Option<f64> {
+    let all = answers.iter().zip(counts);
+    mean(
+        all.filter(|(_, count)| **count == 1)
+            .map(|(answer, _)| *answer),
+    )
+}
+
+fn node_recall(answers: &[f64], direction: Direction, truth: &Truth) -> Option<f64> {
+    let nodes = truth.nodes.iter().zip(answers);
+    let mine = nodes.filter(|((_, way, _), _)| *way == direction);
+    let (answers, counts): (Vec<f64>, Vec<u64>) = mine
+        .map(|((_, _, count), answer)| (*answer, *count))
+        .unzip();
+    Score::of(&answers, &counts).top100_recall
 }
 
 fn node_are(answers: Vec<f64>, truth: &Truth) -> Option<f64> {

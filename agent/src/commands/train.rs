@@ -7,17 +7,47 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
 use crane_model::encoder::Usage;
+use crane_model::train::packed::{self, Progress};
 use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::Train;
+use crate::cli::{Part, Profile, Train};
 use crate::stop;
 
-/// Trains until done or stopped; a checkpoint lets it go on later.
+/// Trains the profile that was asked for.
 pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
+    match args.profile {
+        Profile::Paper => run_paper(args, out),
+        Profile::Packed => run_packed(args, out),
+    }
+}
+
+/// Stores streams, then fits the decoder to what was read back.
+fn run_packed(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
+    let usual = packed::Options::default();
+    let options = packed::Options {
+        seed: args.seed,
+        streams: args.streams,
+        steps: args.steps.unwrap_or(usual.steps),
+        parts: Part::rest(&args.without),
+        ..usual
+    };
+    let bar = bar(options.streams + options.streams / 10);
+    let weights = packed::train(&options, |progress| match progress {
+        Progress::Stored(streams) => bar.set_position(streams as u64),
+        Progress::Step(step, loss) => bar.set_message(format!("step {step}, loss {loss:.4}")),
+    })?;
+    bar.finish_and_clear();
+    write(&args.output, &weights)?;
+    Ok(writeln!(out, "{}", args.output.display())?)
+}
+
+/// Trains until done or stopped; a checkpoint lets it go on later.
+fn run_paper(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
+    let steps = args.steps.unwrap_or(Options::default().steps);
     let options = Options {
         seed: args.seed,
-        steps: args.steps,
+        steps,
         layers: args.layers.into(),
         theta: args.theta,
         tau: args.tau,
@@ -44,7 +74,7 @@ pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
             path.display()
         );
     }
-    let bar = bar(args.steps);
+    let bar = bar(steps);
     let mut best = f64::INFINITY;
     while !trainer.is_done() && !stop.load(Relaxed) {
         let progress = trainer.step()?;

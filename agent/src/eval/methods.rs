@@ -3,15 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Context;
+use crane_model::packed::{self, Budget, Packed, Parts};
 use crane_model::rivals::{
     Rival, auxo::Auxo, count_min::CountMin, exact::Exact, gss::Gss, one::One, tcm::Tcm,
 };
-use crane_model::{Carry, DeviceChoice, Edge, Settings, Sketch, Weighted, Weights};
+use crane_model::weights::profile;
+use crane_model::{
+    Arrival, Carry, DeviceChoice, Edge, Flow, Settings, Sketch, Weighted, Weights, edge,
+};
 
 use crate::weights;
 
 /// Every method that can be asked for, in the order of the table.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
+    "crane-packed",
     "crane-paper",
     "tcm",
     "gss",
@@ -24,6 +30,10 @@ pub const NAMES: [&str; 8] = [
 
 /// What may be chosen about Crane.
 pub struct CraneOptions {
+    pub packed: Arc<packed::Weights>,
+    pub parts: Parts,
+    /// Bytes that the packed profile starts with; all of them if none.
+    pub start: Option<usize>,
     pub weights: Arc<Weights>,
     pub device: DeviceChoice,
     pub settings: Settings,
@@ -43,6 +53,9 @@ pub fn make(
 ) -> crane_model::Result<Vec<Method>> {
     let boxed = |method: crane_model::Result<Method>| method.map(|method| vec![method]);
     match name {
+        "crane-packed" => {
+            boxed(PackedCrane::new(bytes, seed, crane).map(|crane| Box::new(crane) as Method))
+        }
         "crane-paper" => {
             boxed(PaperCrane::new(bytes, crane).map(|crane| Box::new(crane) as Method))
         }
@@ -61,22 +74,93 @@ pub fn make(
     }
 }
 
-/// The weights and settings that `eval` runs Crane with.
-pub fn crane(
+/// Weights from a file for one profile, those in the program for the other.
+/// Where only one profile is asked for, the file has to be for that one.
+pub fn load_weights(
     file: Option<&Path>,
-    device: DeviceChoice,
-    overrides: impl FnOnce(&mut Settings),
+    methods: &[String],
+) -> anyhow::Result<(Arc<packed::Weights>, Arc<Weights>)> {
+    let asked = |name: &str| methods.iter().any(|method| method == name);
+    let built_in = || packed::Weights::built_in().context("the weights in this program");
+    let bytes = file.map(std::fs::read).transpose();
+    let name = || file.unwrap_or(Path::new("")).display().to_string();
+    let bytes = bytes.with_context(|| format!("weights {}", name()))?;
+    let is_packed = |bytes: &&Vec<u8>| match (asked("crane-packed"), asked("crane-paper")) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => profile(bytes).as_deref() == Some(packed::weights::PROFILE),
+    };
+    match bytes.as_ref().filter(is_packed) {
+        Some(bytes) => {
+            let packed = packed::Weights::load(bytes).with_context(name)?;
+            Ok((Arc::new(packed), Arc::new(weights::load(None)?)))
+        }
+        None => Ok((Arc::new(built_in()?), Arc::new(weights::load(file)?))),
+    }
+}
+
+/// The packed profile: all within the budget.
+struct PackedCrane {
+    sketch: Packed<Edge>,
     batch: usize,
-) -> anyhow::Result<CraneOptions> {
-    let weights = Arc::new(weights::load(file)?);
-    let mut settings = Settings::of(&weights);
-    overrides(&mut settings);
-    Ok(CraneOptions {
-        weights,
-        device,
-        settings,
-        batch,
-    })
+}
+
+impl PackedCrane {
+    fn new(bytes: usize, seed: u64, options: &CraneOptions) -> crane_model::Result<Self> {
+        let budget = Budget {
+            start: options.start.unwrap_or(bytes).min(bytes),
+            most: bytes,
+        };
+        let weights = Arc::clone(&options.packed);
+        Ok(Self {
+            sketch: Packed::new(weights, budget, options.parts, seed, options.device)?,
+            batch: options.batch,
+        })
+    }
+
+    fn flows(&self, edges: &[Edge]) -> crane_model::Result<Vec<Flow<Edge>>> {
+        let flows = edges.chunks(4096).map(|edges| self.sketch.flows(edges));
+        Ok(flows.collect::<crane_model::Result<Vec<_>>>()?.concat())
+    }
+}
+
+impl Rival for PackedCrane {
+    fn store(&mut self, batch: &[Weighted]) -> crane_model::Result<()> {
+        for batch in batch.chunks(self.batch) {
+            let arrivals = edge::fold(batch).into_iter().map(|w| Arrival {
+                key: w.edge,
+                edge: w.edge,
+                packets: w.weight,
+                bytes: 0,
+            });
+            self.sketch.store(&arrivals.collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    fn query(&self, edges: &[Edge]) -> crane_model::Result<Vec<f64>> {
+        let flows = self.flows(edges)?;
+        Ok(flows.iter().map(|flow| flow.packets as f64).collect())
+    }
+
+    fn intervals(&self, edges: &[Edge]) -> crane_model::Result<Option<Vec<(u64, u64)>>> {
+        let flows = self.flows(edges)?;
+        Ok(Some(
+            flows.iter().map(|flow| (flow.low, flow.high)).collect(),
+        ))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.sketch.memory_bytes()
+    }
+
+    fn save(&self) -> crane_model::Result<Vec<u8>> {
+        self.sketch.save_state()
+    }
+
+    fn load(&mut self, state: &[u8]) -> crane_model::Result<()> {
+        self.sketch.load_state(state)
+    }
 }
 
 /// The paper's sketch: up to four layers, no crown.

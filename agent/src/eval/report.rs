@@ -26,6 +26,8 @@ pub struct Figures {
     pub score: Score,
     /// Mean answer to pairs that never occurred.
     pub absent_mean: Option<f64>,
+    /// Mean answer to edges that occurred once.
+    pub once_mean: Option<f64>,
     /// Share of 90 % intervals that hold the truth; for methods that have any.
     pub coverage90: Option<f64>,
     /// Median width of these intervals.
@@ -33,7 +35,9 @@ pub struct Figures {
     /// `are` of the flux of all nodes, in both directions, from a sketch of
     /// nodes alone.
     pub node_are: Option<f64>,
-    /// The same from the sketch of edges: the sum over a node's known edges.
+    /// Top-100 recall of the flux of nodes, as sources and as destinations.
+    pub node_recall: [Option<f64>; 2],
+    /// The same as `node_are` from the sketch of edges: the sum over a node's known edges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_are_summed: Option<f64>,
     pub store_per_second: Option<f64>,
@@ -53,7 +57,7 @@ enum Best {
     Neither,
 }
 
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 17] = [
     ("ARE", |f| f.score.are, Best::Low),
     ("AAE", |f| f.score.aae, Best::Low),
     ("ARE 1", |f| f.band("1"), Best::Low),
@@ -65,6 +69,8 @@ const COLUMNS: [Column; 15] = [
     ("rank", |f| f.score.rank_correlation_top1000, Best::High),
     ("spread", |f| f.score.estimate_cv, Best::Neither),
     ("absent", |f| f.absent_mean, Best::Low),
+    ("coverage", |f| f.coverage90, Best::Neither),
+    ("width", |f| f.median_width, Best::Neither),
     ("node ARE", |f| f.node_are, Best::Low),
     (
         "KiB",

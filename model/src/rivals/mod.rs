@@ -41,6 +41,12 @@ pub trait Rival {
         None
     }
 
+    /// Lower and upper end of each estimate's 90 % interval, where the method
+    /// has any.
+    fn intervals(&self, _edges: &[Edge]) -> Result<Option<Vec<(u64, u64)>>> {
+        Ok(None)
+    }
+
     /// Bytes its answers come from.
     fn memory_bytes(&self) -> usize;
 

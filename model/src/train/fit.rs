@@ -9,6 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::decoder_fit::{self, Observation};
 use super::network::{TrainableEncoder, restore};
+use super::optimiser::AdamW;
 use super::{streams, task};
 use crate::decoder::Decoder;
 use crate::weights::{self, names};
@@ -77,11 +78,6 @@ const BATCHES: [usize; 4] = [64, 256, 1024, 4096];
 const VALIDATION_SEEDS: u64 = 1 << 40;
 const DECODER_SEEDS: u64 = 1 << 41;
 
-/// AdamW with the state that a checkpoint needs.
-struct AdamW {
-    moments: Vec<(Var, Var)>,
-}
-
 /// A tensor with its name and shape.
 type Named = (String, Vec<usize>, Vec<f32>);
 
@@ -120,21 +116,13 @@ impl Trainer {
             options,
             encoders,
             decoder,
-            optimiser: AdamW {
-                moments: Vec::new(),
-            },
+            optimiser: AdamW::default(),
             step: 0,
             best: None,
             stale: 0,
         };
         trainer.settings().check(trainer.options.layers)?;
-        let zeros = |var: &Var| -> Result<(Var, Var)> {
-            Ok((
-                Var::zeros(var.shape(), var.dtype(), &Device::Cpu)?,
-                Var::zeros(var.shape(), var.dtype(), &Device::Cpu)?,
-            ))
-        };
-        trainer.optimiser.moments = trainer.variables().map(zeros).collect::<Result<_>>()?;
+        trainer.optimiser = AdamW::new(trainer.variables())?;
         Ok(trainer)
     }
 
@@ -456,33 +444,5 @@ fn fit_decoder(decoder: &mut Decoder, observed: &[Vec<Observation>]) {
         if let Some(fitted) = decoder_fit::fit(observations) {
             *linear = fitted;
         }
-    }
-}
-
-impl AdamW {
-    const DECAY: f64 = 1e-4;
-    const BETAS: (f64, f64) = (0.9, 0.999);
-
-    fn update(
-        &self,
-        variables: &[Var],
-        gradients: &candle_core::backprop::GradStore,
-        rate: f64,
-        step: usize,
-    ) -> Result<()> {
-        let (b1, b2) = Self::BETAS;
-        let (c1, c2) = (1.0 - b1.powi(step as i32), 1.0 - b2.powi(step as i32));
-        for (var, (first, second)) in variables.iter().zip(&self.moments) {
-            let Some(gradient) = gradients.get(var) else {
-                continue;
-            };
-            first.set(&((first.as_tensor() * b1)? + (gradient * (1.0 - b1))?)?)?;
-            second.set(&((second.as_tensor() * b2)? + (gradient.sqr()? * (1.0 - b2))?)?)?;
-            let change =
-                ((first.as_tensor() / c1)? / ((second.as_tensor() / c2)?.sqrt()? + 1e-8)?)?;
-            let decayed = (var.as_tensor() * (1.0 - rate * Self::DECAY))?;
-            var.set(&(decayed - (change * rate)?)?)?;
-        }
-        Ok(())
     }
 }

@@ -11,11 +11,16 @@
 //! | [`network`] | the encoders as trainable variables |
 //! | [`task`] | storing a stream and asking it back, with gradient |
 //! | [`decoder_fit`] | the decoder that fits frozen encoders best |
+//! | [`optimiser`] | AdamW |
+//! | [`readings`], [`packed`] | the decoder of the packed profile: what it learns from, and how |
 //! | [`fit`] | the loop: AdamW, validation, checkpoints |
 
 pub mod decoder_fit;
 pub mod fit;
 pub mod network;
+pub mod optimiser;
+pub mod packed;
+pub mod readings;
 pub mod streams;
 pub mod task;
 

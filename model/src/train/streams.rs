@@ -27,7 +27,19 @@ const LONGEST: u64 = 600_000;
 pub fn draw(rng: &mut impl Rng, distinct: usize) -> Stream {
     let edges = draw_edges(rng, distinct);
     let counts = draw_counts(rng, edges.len());
-    let arrivals = draw_order(rng, &edges, &counts);
+    arrange(rng, edges, counts, LONGEST)
+}
+
+/// A stream of about `distinct` edges with counts of any kind, of which up to
+/// `longest` packets arrive one by one.
+pub fn draw_any(rng: &mut impl Rng, distinct: usize, longest: u64) -> Stream {
+    let edges = draw_edges(rng, distinct);
+    let counts = draw_any_counts(rng, edges.len());
+    arrange(rng, edges, counts, longest)
+}
+
+fn arrange(rng: &mut impl Rng, edges: Vec<Edge>, counts: Vec<u64>, longest: u64) -> Stream {
+    let arrivals = draw_order(rng, &edges, &counts, longest);
     Stream {
         edges,
         counts,
@@ -103,10 +115,37 @@ fn draw_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
         .collect()
 }
 
-fn draw_order(rng: &mut impl Rng, edges: &[Edge], counts: &[u64]) -> Vec<Weighted> {
+/// Two thirds as in [`draw_counts`]; the others have no heavy tail (all the
+/// same, evenly spread, geometric) or are two streams in one.
+fn draw_any_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
+    match rng.random_range(0..12) {
+        0 => vec![draw_size(rng, 1, 200) as u64; distinct],
+        1 => {
+            let most = draw_size(rng, 2, 200) as u64;
+            (0..distinct).map(|_| rng.random_range(1..=most)).collect()
+        }
+        2 => {
+            let mean = draw_size(rng, 2, 50) as f64;
+            let draw = |_| 1 + (mean * -rng.random::<f64>().max(1e-9).ln()) as u64;
+            (0..distinct).map(draw).collect()
+        }
+        3 => {
+            let (a, b) = (draw_counts(rng, distinct), draw_counts(rng, distinct));
+            let scale = draw_size(rng, 1, 30) as u64;
+            let share = rng.random_range(0.1..0.9);
+            let pairs = a.into_iter().zip(b);
+            pairs
+                .map(|(a, b)| if rng.random_bool(share) { a } else { scale * b })
+                .collect()
+        }
+        _ => draw_counts(rng, distinct),
+    }
+}
+
+fn draw_order(rng: &mut impl Rng, edges: &[Edge], counts: &[u64], longest: u64) -> Vec<Weighted> {
     let total: u64 = counts.iter().sum();
     let bursts = rng.random_bool(0.5);
-    if total > LONGEST || rng.random_bool(0.25) {
+    if total > longest || rng.random_bool(0.25) {
         let arrivals = edges
             .iter()
             .zip(counts)

@@ -1,0 +1,168 @@
+//! Narrow cells: many small counters in few bytes, on the CPU.
+
+use crate::packed::codes::Places;
+use crate::{Error, Result};
+
+/// The cells of one layer, wherever they are.
+pub trait Plane: Send {
+    /// How many cells.
+    fn cells(&self) -> usize;
+
+    /// The largest number a cell can hold. It stays there, it never wraps.
+    fn limit(&self) -> u32;
+
+    /// The values of each edge's cells.
+    fn read(&self, places: &[Places], values: &mut Vec<Places>) -> Result<()>;
+
+    /// Raises the cells of each edge to at least its value. The order of the
+    /// edges makes no difference.
+    fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()>;
+
+    /// How many cells are not 0.
+    fn used(&self) -> Result<usize>;
+
+    /// All cells as they are packed.
+    fn to_bytes(&self) -> Result<Vec<u8>>;
+
+    /// Replaces all cells by packed ones.
+    fn load_bytes(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Bytes of memory of the packed cells.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// Cells of 4, 8 or 32 bits in host memory.
+pub struct Cells<const BITS: u32> {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl<const BITS: u32> Cells<BITS> {
+    /// Empty cells, an even number of them.
+    pub fn new(cells: usize) -> Self {
+        Self {
+            bytes: vec![0; cells * BITS as usize / 8],
+            used: 0,
+        }
+    }
+
+    /// All cells, one number each.
+    pub fn values(&self) -> Vec<u32> {
+        (0..self.cells() as u32).map(|at| self.get(at)).collect()
+    }
+
+    fn get(&self, place: u32) -> u32 {
+        unpack::<BITS>(&self.bytes, place)
+    }
+
+    fn set(&mut self, place: u32, value: u32) {
+        let at = place as usize;
+        match BITS {
+            4 => {
+                let shift = (at & 1) * 4;
+                let byte = &mut self.bytes[at >> 1];
+                *byte = *byte & !(0xf << shift) | (value as u8) << shift;
+            }
+            8 => self.bytes[at] = value as u8,
+            _ => self.bytes[4 * at..4 * at + 4].copy_from_slice(&value.to_le_bytes()),
+        }
+    }
+}
+
+/// The value of one cell among packed ones.
+pub(crate) fn unpack<const BITS: u32>(bytes: &[u8], place: u32) -> u32 {
+    let at = place as usize;
+    match BITS {
+        4 => u32::from(bytes[at >> 1] >> ((at & 1) * 4) & 0xf),
+        8 => u32::from(bytes[at]),
+        _ => {
+            let word = bytes[4 * at..].first_chunk();
+            u32::from_le_bytes(word.copied().unwrap_or_default())
+        }
+    }
+}
+
+impl<const BITS: u32> Plane for Cells<BITS> {
+    fn cells(&self) -> usize {
+        self.bytes.len() * 8 / BITS as usize
+    }
+
+    fn limit(&self) -> u32 {
+        u32::MAX >> (32 - BITS)
+    }
+
+    fn read(&self, places: &[Places], values: &mut Vec<Places>) -> Result<()> {
+        values.clear();
+        values.extend(places.iter().map(|at| at.map(|place| self.get(place))));
+        Ok(())
+    }
+
+    fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()> {
+        for (places, value) in places.iter().zip(values) {
+            for place in places {
+                let held = self.get(*place);
+                if held < *value {
+                    self.used += usize::from(held == 0);
+                    self.set(*place, *value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn used(&self) -> Result<usize> {
+        Ok(self.used)
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(self.bytes.clone())
+    }
+
+    fn load_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() != self.bytes.len() {
+            return Err(Error::State(format!(
+                "a layer has {} bytes, expected are {}",
+                bytes.len(),
+                self.bytes.len()
+            )));
+        }
+        self.bytes.copy_from_slice(bytes);
+        let cells = 0..self.cells() as u32;
+        self.used = cells.filter(|place| self.get(*place) > 0).count();
+        Ok(())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<const BITS: u32>() {
+        let mut cells = Cells::<BITS>::new(12);
+        let limit = cells.limit();
+        cells.raise(&[[0, 5, 7], [1, 5, 8]], &[3, limit]).unwrap();
+        cells.raise(&[[0, 5, 7]], &[2]).unwrap();
+        let mut values = Vec::new();
+        cells
+            .read(&[[0, 5, 7], [1, 5, 8], [2, 4, 6]], &mut values)
+            .unwrap();
+        assert_eq!(values, [[3, limit, 3], [limit; 3], [0; 3]], "{BITS} bits");
+        assert_eq!(cells.used().unwrap(), 5);
+        let mut other = Cells::<BITS>::new(12);
+        other.load_bytes(&cells.to_bytes().unwrap()).unwrap();
+        assert_eq!(other.bytes, cells.bytes);
+        assert_eq!(other.used, 5);
+        assert!(other.load_bytes(&[0]).is_err());
+    }
+
+    #[test]
+    fn cells_of_all_widths_hold_what_they_are_given_and_touch_no_neighbour() {
+        check::<4>();
+        check::<8>();
+        check::<32>();
+    }
+}

@@ -1,0 +1,57 @@
+//! Where cells live.
+
+use std::fmt;
+
+use candle_core::Device;
+
+use crate::Result;
+use crate::packed::cells::{Cells, Plane};
+use crate::packed::shape::Shape;
+use crate::packed::stack::LAYERS;
+use crate::packed::tensor::TensorCells;
+
+/// The device of a sketch.
+#[derive(Clone)]
+pub enum Home {
+    /// Packed cells in host memory.
+    Host,
+    /// Tensors on a candle device, with its name.
+    Tensor(Device, String),
+}
+
+impl Home {
+    /// Empty layers within `bytes`.
+    pub fn planes(&self, bytes: usize, narrow: bool) -> Result<[Box<dyn Plane>; LAYERS]> {
+        let [a, b, c] = Shape::cells(bytes);
+        if narrow {
+            return Ok([
+                self.plane::<4>(a)?,
+                self.plane::<8>(b)?,
+                self.plane::<32>(c)?,
+            ]);
+        }
+        let least = Shape::cells(0);
+        let cells = bytes / 4 / 24 * 24 - 2 * least[0];
+        Ok([
+            self.plane::<32>(cells)?,
+            self.plane::<8>(least[1])?,
+            self.plane::<32>(least[2])?,
+        ])
+    }
+
+    fn plane<const BITS: u32>(&self, cells: usize) -> Result<Box<dyn Plane>> {
+        Ok(match self {
+            Self::Host => Box::new(Cells::<BITS>::new(cells)),
+            Self::Tensor(device, _) => Box::new(TensorCells::<BITS>::new(cells, device)?),
+        })
+    }
+}
+
+impl fmt::Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "cpu",
+            Self::Tensor(_, name) => name,
+        })
+    }
+}

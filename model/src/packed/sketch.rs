@@ -1,0 +1,538 @@
+//! The packed sketch: a crown over a table or layers, witnesses, a decoder.
+//!
+//! An edge in the crown is counted there, all others in the body. One that
+//! outgrows the lightest crown entry changes places with it; what it left in
+//! the body stays (it is an upper bound of what it had), and an edge that falls
+//! out of the crown raises its cells to what it has had. So nothing is counted
+//! twice, and the upper bound holds for every edge, always.
+//!
+//! **Growth.** A sketch that starts below its budget is a table of all edges,
+//! which doubles when it is full, up to half of the budget; then everything is
+//! poured into layers that take the whole budget. Ids are known until then, so
+//! layers that were grown into are as good as layers from the start. While it
+//! is poured both exist: at most 1.5 times the budget, for milliseconds. The
+//! next window starts with what this one needed.
+
+use std::hash::Hash;
+use std::sync::{Arc, OnceLock};
+
+use crate::crane::{Arrival, Flow};
+use crate::crown::{Count, Crown};
+use crate::executor::Load;
+use crate::packed::body::Body;
+use crate::packed::codes::Codes;
+use crate::packed::decoder::HIDDEN;
+use crate::packed::lens::{GLOBAL, Lens, Testimony, View, ln_1p};
+use crate::packed::plane::Home;
+use crate::packed::shape::Shape;
+use crate::packed::stack::{Reading, Stack};
+use crate::packed::table::Table;
+use crate::packed::witnesses::Witnesses;
+use crate::packed::{Budget, Parts, Weights};
+use crate::{DeviceChoice, Error, Result};
+
+/// A table takes no more than the budget divided by this.
+const TABLE_PART: usize = 2;
+/// How much larger a full table becomes.
+const GROWTH: usize = 2;
+/// The next window may have so many times the edges of this one.
+const HEADROOM: f64 = 1.25;
+/// Share of the memory that the crown takes.
+const CROWN_SHARE: f64 = 0.15;
+/// Pairs that never occurred whose readings tell the noise of the layers.
+const PHANTOMS: u32 = 64;
+/// Edges stored between two looks at the noise.
+const NOISE_EVERY: usize = 4096;
+/// Share of the witnesses that intervals are made to hold: more than 0.9,
+/// because a few hundred witnesses know the stream only so well.
+const COVERED: f64 = 0.935;
+
+/// A sketch of an edge stream. See the head of this module.
+pub struct Packed<K> {
+    weights: Arc<Weights>,
+    pub(super) budget: Budget,
+    parts: Parts,
+    home: Home,
+    pub(super) codes: Codes,
+    /// Bytes that all parts may take now.
+    pub(super) size: usize,
+    pub(super) crown: Crown<K>,
+    pub(super) witnesses: Witnesses,
+    pub(super) body: Body,
+    expansions: usize,
+    /// What a pair that never occurred reads in the middle.
+    pub(super) noise: u64,
+    /// No crown entry ranks below this.
+    pub(super) floor: u64,
+    since_noise: usize,
+    phantoms: u32,
+    pub(super) sight: OnceLock<Sight>,
+}
+
+/// The lens and what follows from it for all edges.
+pub(super) struct Sight {
+    lens: Lens,
+    /// None for a load that the decoder has never seen.
+    focus: Option<[f32; HIDDEN]>,
+    /// By how much intervals are widened, in ln(1 + count).
+    spread: f32,
+}
+
+impl<K: Copy + Eq + Hash> Packed<K> {
+    /// An empty sketch.
+    pub fn new(
+        weights: Arc<Weights>,
+        budget: Budget,
+        parts: Parts,
+        seed: u64,
+        device: DeviceChoice,
+    ) -> Result<Self> {
+        let mut sketch = Self {
+            codes: Codes::new(seed, weights.encoders.clone()),
+            weights,
+            budget,
+            parts,
+            home: device.home()?,
+            size: 0,
+            crown: Crown::new(0),
+            witnesses: Witnesses::new(0),
+            body: Body::Table(Table::new(0)),
+            expansions: 0,
+            noise: 0,
+            floor: 0,
+            since_noise: 0,
+            phantoms: 0,
+            sight: OnceLock::new(),
+        };
+        sketch.restart(budget.start)?;
+        Ok(sketch)
+    }
+
+    /// Forgets everything and starts with `bytes`, or with the whole budget if
+    /// that is more than a table may have.
+    pub fn restart(&mut self, bytes: usize) -> Result<()> {
+        let (size, shape, body) = self.empty(bytes)?;
+        self.size = size;
+        self.crown = Crown::new(shape.crown);
+        self.witnesses = Witnesses::new(shape.witnesses);
+        self.body = body;
+        self.expansions = 0;
+        (self.noise, self.floor, self.since_noise) = (0, 0, 0);
+        self.sight.take();
+        Ok(())
+    }
+
+    /// Forgets everything and starts with what this window needed.
+    pub fn reset(&mut self) -> Result<()> {
+        self.restart(self.needed())
+    }
+
+    /// Bytes with which this stream would not have had to grow, with a little
+    /// room for more; no less than at the first start.
+    pub fn needed(&self) -> usize {
+        let table = Table::bytes_for(HEADROOM * self.witnesses.distinct());
+        let bytes = (table as f64 / (1.0 - CROWN_SHARE)) as usize;
+        bytes.max(self.budget.start).min(self.budget.most)
+    }
+
+    /// Size, shape and empty body of a sketch of about `bytes`.
+    pub(super) fn empty(&self, bytes: usize) -> Result<(usize, Shape, Body)> {
+        let is_table = bytes <= self.budget.most / TABLE_PART;
+        let size = if is_table { bytes } else { self.budget.most };
+        let shape = self.shape(size)?;
+        let body = if is_table {
+            Body::Table(Table::new(shape.cell_bytes))
+        } else {
+            Body::Layers(self.stack(shape.cell_bytes)?)
+        };
+        Ok((size, shape, body))
+    }
+
+    pub(super) fn shape(&self, bytes: usize) -> Result<Shape> {
+        let share = if self.parts.crown { CROWN_SHARE } else { 0.0 };
+        Shape::of(bytes, share, Crown::<K>::ENTRY)
+    }
+
+    pub(super) fn stack(&self, cell_bytes: usize) -> Result<Stack> {
+        let planes = self.home.planes(cell_bytes, self.parts.narrow)?;
+        Ok(Stack::new(self.codes.clone(), planes))
+    }
+
+    /// Stores a batch in which no edge occurs twice.
+    pub fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
+        self.sight.take();
+        let mut heavy: Vec<Candidate<'_, K>> = Vec::new();
+        let mut rest: Vec<Candidate<'_, K>> = Vec::with_capacity(batch.len());
+        for arrival in batch.iter().filter(|arrival| arrival.packets > 0) {
+            let id = self.codes.id(&arrival.key);
+            self.witnesses.note(id, arrival.packets);
+            let crown = &mut self.crown;
+            if crown.count(id, arrival.key, arrival.packets, arrival.bytes) {
+                continue;
+            }
+            // One that outranks the lightest by this batch alone goes to the
+            // crown without leaving a trace in the body.
+            let rank = Count::exact(arrival.packets, arrival.bytes).rank();
+            let at_once = self.parts.crown && rank > self.floor && rank > crown.lightest(id).rank();
+            let all = if at_once { &mut heavy } else { &mut rest };
+            all.push(Candidate { arrival, id });
+        }
+        let mut gone = Vec::new();
+        if !heavy.is_empty() {
+            let ids: Vec<u32> = heavy.iter().map(|c| Codes::short(c.id)).collect();
+            let bounds = self.body.bounds(&ids)?;
+            for (candidate, bound) in heavy.into_iter().zip(bounds) {
+                let bound = bound.saturating_add(candidate.arrival.packets);
+                if !self.admit(&candidate, bound, &mut gone) {
+                    rest.push(candidate);
+                }
+            }
+        }
+        if !rest.is_empty() {
+            let bounds = self.add(&rest)?;
+            self.look_at_noise(rest.len())?;
+            for (candidate, bound) in rest.iter().zip(bounds) {
+                self.admit(candidate, bound, &mut gone);
+            }
+        }
+        self.pour(&gone)
+    }
+
+    /// Adds arrivals to the body, growing where it has no room; returns their
+    /// bounds.
+    fn add(&mut self, rest: &[Candidate<'_, K>]) -> Result<Vec<u64>> {
+        let ids: Vec<u32> = rest.iter().map(|c| Codes::short(c.id)).collect();
+        let packets: Vec<u64> = rest.iter().map(|c| c.arrival.packets).collect();
+        let (mut bounds, mut all) = (Vec::new(), Vec::new());
+        let mut done = self.body.add(&ids, &packets, &mut all)?;
+        while done < ids.len() {
+            self.grow()?;
+            done += self.body.add(&ids[done..], &packets[done..], &mut bounds)?;
+            all.append(&mut bounds);
+        }
+        Ok(all)
+    }
+
+    /// Moves an edge that outranks the lightest of its bucket to the crown,
+    /// and says whether it did; `gone` gets the one that had to make room.
+    fn admit(
+        &mut self,
+        candidate: &Candidate<'_, K>,
+        bound: u64,
+        gone: &mut Vec<(K, Count)>,
+    ) -> bool {
+        let (arrival, id) = (candidate.arrival, candidate.id);
+        let count = count_on_admission(arrival, bound, self.noise);
+        let admitted = self.parts.crown
+            && count.rank() > self.floor
+            && count.rank() > self.crown.lightest(id).rank();
+        if admitted {
+            gone.extend(self.crown.admit(id, arrival.key, count));
+        }
+        admitted
+    }
+
+    /// Makes the body hold what these edges have had.
+    fn pour(&mut self, gone: &[(K, Count)]) -> Result<()> {
+        let ids = gone.iter().map(|(key, _)| Codes::short(self.codes.id(key)));
+        let ids: Vec<u32> = ids.collect();
+        let totals: Vec<u64> = gone
+            .iter()
+            .map(|(_, count)| count.packets.saturating_add(count.slack))
+            .collect();
+        let mut done = 0;
+        while done < ids.len() {
+            done += self.body.raise(&ids[done..], &totals[done..])?;
+            if done < ids.len() {
+                self.grow()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Now and then: the median reading of pairs that never occurred, and the
+    /// floor of the crown.
+    fn look_at_noise(&mut self, stored: usize) -> Result<()> {
+        self.since_noise += stored;
+        if self.since_noise < NOISE_EVERY {
+            return Ok(());
+        }
+        self.since_noise = 0;
+        self.floor = self.crown.floor();
+        if matches!(self.body, Body::Table(_)) {
+            return Ok(());
+        }
+        let ids: Vec<u32> = (0..PHANTOMS)
+            .map(|n| (self.phantoms + n).wrapping_mul(0x9e37_79b1))
+            .collect();
+        self.phantoms = self.phantoms.wrapping_add(PHANTOMS);
+        let mut bounds = self.body.bounds(&ids)?;
+        let middle = bounds.len() / 2;
+        self.noise = *bounds.select_nth_unstable(middle).1;
+        Ok(())
+    }
+
+    /// From a table to a larger one, or to layers. Layers have always room.
+    fn grow(&mut self) -> Result<()> {
+        let (size, shape, body) = self.empty(self.size.saturating_mul(GROWTH))?;
+        let Body::Table(table) = std::mem::replace(&mut self.body, body) else {
+            return Ok(());
+        };
+        self.size = size;
+        self.expansions += 1;
+        self.witnesses.grow(shape.witnesses);
+        let crowned = self.crown.entries().map(|(key, _)| self.codes.id(&key));
+        let mut crowned: Vec<u32> = crowned.map(Codes::short).collect();
+        crowned.sort_unstable();
+        // What the crown has taken out of the table need not be poured.
+        let left = table
+            .entries()
+            .filter(|(id, _)| crowned.binary_search(id).is_err());
+        let (ids, counts): (Vec<u32>, Vec<u64>) = left.unzip();
+        drop(table);
+        self.body.raise(&ids, &counts)?;
+        let small = std::mem::replace(&mut self.crown, Crown::new(shape.crown));
+        self.floor = 0;
+        let mut gone = Vec::new();
+        for (key, count) in small.entries() {
+            gone.extend(self.crown.admit(self.codes.id(&key), key, count));
+        }
+        self.pour(&gone)
+    }
+
+    /// What is known of an edge, in the crown or in the layers. The layers
+    /// hold no bytes, so an edge that is only there has none.
+    pub fn flow(&self, key: K) -> Result<Flow<K>> {
+        let flows = self.flows(&[key])?;
+        flows
+            .first()
+            .copied()
+            .ok_or_else(|| Error::State("an edge without an answer".into()))
+    }
+
+    /// What is known of each of these edges.
+    pub fn flows(&self, keys: &[K]) -> Result<Vec<Flow<K>>> {
+        let ids: Vec<u64> = keys.iter().map(|key| self.codes.id(key)).collect();
+        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
+        let crowned = |key: &K, id: u64| {
+            let count = self.crown.get(id, key)?;
+            Some(Flow::of_crown(*key, &count))
+        };
+        let edges = keys.iter().zip(&ids);
+        match &self.body {
+            Body::Table(table) => Ok(edges
+                .zip(short)
+                .map(|((key, id), short)| {
+                    crowned(key, *id).unwrap_or_else(|| answer(*key, [table.get(short); 3]))
+                })
+                .collect()),
+            Body::Layers(stack) => {
+                let sight = self.sight(stack)?;
+                Ok(edges
+                    .zip(stack.read(&short)?)
+                    .map(|((key, id), reading)| {
+                        crowned(key, *id)
+                            .unwrap_or_else(|| answer(*key, self.layered(sight, &reading)))
+                    })
+                    .collect())
+            }
+        }
+    }
+
+    /// The upper bound of each of these edges: none has had more.
+    pub fn bounds(&self, keys: &[K]) -> Result<Vec<u64>> {
+        let ids: Vec<u64> = keys.iter().map(|key| self.codes.id(key)).collect();
+        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
+        let below = self.body.bounds(&short)?;
+        let edges = keys.iter().zip(&ids).zip(below);
+        Ok(edges
+            .map(|((key, id), below)| match self.crown.get(*id, key) {
+                Some(count) => count.packets.saturating_add(count.slack),
+                None => below,
+            })
+            .collect())
+    }
+
+    /// Lower end, middle and upper end of what an edge with this reading has.
+    fn layered(&self, sight: &Sight, reading: &Reading) -> [u64; 3] {
+        let bound = reading.bound();
+        let view = sight.lens.view(reading);
+        if bound == 0 || view.is_certain() {
+            return [bound; 3];
+        }
+        let Some(focus) = sight.focus.filter(|_| self.parts.decoder) else {
+            return [0, bound, bound];
+        };
+        let [low, middle, high] = self.weights.decoder.decode(&focus, &view).quantiles;
+        let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
+        let middle = count(middle);
+        [
+            count(low - sight.spread).min(middle),
+            middle,
+            count(high + sight.spread).max(middle),
+        ]
+    }
+
+    fn sight(&self, stack: &Stack) -> Result<&Sight> {
+        if let Some(sight) = self.sight.get() {
+            return Ok(sight);
+        }
+        let sight = self.look(stack)?;
+        Ok(self.sight.get_or_init(|| sight))
+    }
+
+    /// Witnesses that are not in the crown: short id and count.
+    fn in_layers(&self) -> (Vec<u32>, Vec<u64>) {
+        let crowned = self.crown.entries().map(|(key, _)| self.codes.id(&key));
+        let mut crowned: Vec<u64> = crowned.filter(|id| *id < self.witnesses.limit()).collect();
+        crowned.sort_unstable();
+        let witnesses = self.witnesses.all().iter();
+        witnesses
+            .filter(|witness| crowned.binary_search(&witness.id).is_err())
+            .map(|witness| (Codes::short(witness.id), witness.count))
+            .unzip()
+    }
+
+    fn look(&self, stack: &Stack) -> Result<Sight> {
+        let (ids, counts) = match self.parts.witnesses {
+            true => self.in_layers(),
+            false => Default::default(),
+        };
+        let readings = stack.read(&ids)?;
+        let testimonies: Vec<Testimony> = counts
+            .iter()
+            .zip(&readings)
+            .map(|(count, reading)| Testimony {
+                count: *count,
+                bound: reading.bound(),
+            })
+            .collect();
+        let lens = Lens::new(stack, &testimonies, self.witnesses.distinct())?;
+        let focus = self.weights.decoder.focus(&lens);
+        let spread = focus.map_or(0.0, |focus| {
+            let missed = readings
+                .iter()
+                .zip(&counts)
+                .map(|(reading, count)| self.missed(&focus, &lens.view(reading), *count));
+            covering(missed.collect())
+        });
+        Ok(Sight {
+            lens,
+            focus,
+            spread,
+        })
+    }
+
+    /// By how much the interval of a witness would have to be wider to hold
+    /// its count; less than 0 if it could be narrower.
+    fn missed(&self, focus: &[f32; HIDDEN], view: &View, count: u64) -> f32 {
+        if view.is_certain() || view.bound == 0.0 {
+            return if view.bound <= ln_1p(count) {
+                -1.0
+            } else {
+                1.0
+            };
+        }
+        let [low, _, high] = self.weights.decoder.decode(focus, view).quantiles;
+        let above = (count as f32 + HALF).ln_1p();
+        let below = (count as f32 - HALF).ln_1p();
+        (low - above).max(below - high)
+    }
+
+    /// What the decoder is given for each of these ids, for training; nothing
+    /// while there are no layers.
+    pub(crate) fn views(&self, ids: &[u64]) -> Result<Option<(Vec<View>, [f32; GLOBAL])>> {
+        let Body::Layers(stack) = &self.body else {
+            return Ok(None);
+        };
+        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
+        let lens = &self.sight(stack)?.lens;
+        let views = stack.read(&short)?;
+        let views = views.iter().map(|reading| lens.view(reading)).collect();
+        Ok(Some((views, *lens.global())))
+    }
+
+    /// The id of an edge, and whether the crown has it.
+    pub(crate) fn place(&self, key: &K) -> (u64, bool) {
+        let id = self.codes.id(key);
+        (id, self.crown.get(id, key).is_some())
+    }
+
+    /// The table of heavy edges.
+    pub fn crown(&self) -> &Crown<K> {
+        &self.crown
+    }
+
+    /// How full the table is, or each layer, bottom first: the share of places
+    /// or cells that are taken.
+    pub fn loads(&self) -> Vec<Load> {
+        let fill = self.body.fill().unwrap_or_default().into_iter();
+        fill.map(|mean| Load { mean, max: mean }).collect()
+    }
+
+    /// How often the sketch has grown in this window.
+    pub fn expansions(&self) -> usize {
+        self.expansions
+    }
+
+    /// Bytes of table or cells, crown and witnesses.
+    pub fn memory_bytes(&self) -> usize {
+        self.body.memory_bytes() + self.crown.memory_bytes() + self.witnesses.memory_bytes()
+    }
+
+    /// Whether a cell of the top layer is at its limit, so that counts may be
+    /// too low.
+    pub fn is_saturated(&self) -> bool {
+        self.body.is_saturated().unwrap_or(true)
+    }
+
+    /// Where this runs, for people.
+    pub fn device_name(&self) -> String {
+        self.home.to_string()
+    }
+}
+
+/// An arrival that the crown has no place for.
+struct Candidate<'a, K> {
+    arrival: &'a Arrival<K>,
+    id: u64,
+}
+
+/// An answer without bytes.
+fn answer<K>(key: K, [low, packets, high]: [u64; 3]) -> Flow<K> {
+    Flow {
+        key,
+        packets,
+        bytes: 0,
+        low,
+        high,
+    }
+}
+
+/// Counts are whole: an interval that comes within this of a count holds it.
+const HALF: f32 = 0.499;
+
+/// The widening that holds [`COVERED`] of the witnesses.
+fn covering(mut missed: Vec<f32>) -> f32 {
+    if missed.is_empty() {
+        return 0.0;
+    }
+    missed.sort_unstable_by(f32::total_cmp);
+    let rank = (COVERED * (missed.len() + 1) as f64).ceil() as usize;
+    missed[rank.clamp(1, missed.len()) - 1].clamp(-0.5, 3.0)
+}
+
+/// The layers say at most `bound`, of which `noise` is usually not the edge's
+/// own.
+fn count_on_admission<K>(arrival: &Arrival<K>, bound: u64, noise: u64) -> Count {
+    let packets = bound.saturating_sub(noise).max(arrival.packets);
+    let mean_bytes = arrival.bytes / arrival.packets.max(1);
+    let earlier = packets - arrival.packets;
+    Count {
+        packets,
+        bytes: arrival
+            .bytes
+            .saturating_add(earlier.saturating_mul(mean_bytes)),
+        slack: bound.saturating_sub(packets),
+    }
+}

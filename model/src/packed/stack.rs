@@ -1,0 +1,205 @@
+//! A stack: three layers of narrow cells, the lower the more and the narrower.
+//!
+//! An edge is counted in layer 1 until its cells are full; what is beyond is
+//! carried to the next layer, so that small cells suffice below. The answer is
+//! the smallest of an edge's cells, plus that of the next layer where they are
+//! full, and so on: never below the truth.
+//!
+//! Store is conservative and batch-synchronous: each edge of a batch reads its
+//! cells in the state before the batch, adds its own packets to the smallest
+//! and raises its cells to that, no further. Raising commutes, so a batch can
+//! be done in any order and on any device with the same result; a batch of one
+//! is the sequential store.
+
+use crate::packed::cells::Plane;
+use crate::packed::codes::{CELLS, Codes, Places};
+use crate::{Error, Result};
+
+/// Layers of a stack.
+pub const LAYERS: usize = 3;
+
+/// What the cells of one edge hold, smallest first, by layer; zeros where the
+/// edge has not been.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Cells by layer, bottom first.
+    pub cells: [Places; LAYERS],
+    /// Layers above the bottom that the edge has reached.
+    pub reached: usize,
+}
+
+impl Reading {
+    /// The upper bound: the smallest cells of all layers reached.
+    pub fn bound(&self) -> u64 {
+        let reached = &self.cells[..=self.reached];
+        reached.iter().map(|cells| u64::from(cells[0])).sum()
+    }
+
+    /// The cells of the highest layer that the edge has reached.
+    pub fn top(&self) -> Places {
+        self.cells[self.reached]
+    }
+}
+
+/// Three layers that share the codes of a sketch.
+pub struct Stack {
+    codes: Codes,
+    planes: [Box<dyn Plane>; LAYERS],
+}
+
+impl Stack {
+    /// A stack of these layers.
+    pub fn new(codes: Codes, planes: [Box<dyn Plane>; LAYERS]) -> Self {
+        Self { codes, planes }
+    }
+
+    /// The layers, bottom first.
+    pub fn planes(&self) -> &[Box<dyn Plane>; LAYERS] {
+        &self.planes
+    }
+
+    fn places(&self, layer: usize, ids: impl Iterator<Item = u32>) -> Vec<Places> {
+        let cells = self.planes[layer].cells();
+        ids.map(|id| self.codes.places(id, layer, cells)).collect()
+    }
+
+    /// Adds a batch without equal ids; `bounds` are the bounds afterwards.
+    pub fn add(&mut self, ids: &[u32], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
+        bounds.clear();
+        bounds.resize(ids.len(), 0);
+        // All edges start at the bottom, where what they find can be their own.
+        let mut climbing: Vec<Climber> = Vec::new();
+        let (mut values, mut targets) = (Vec::new(), Vec::with_capacity(ids.len()));
+        for layer in 0..LAYERS {
+            let places = match layer {
+                0 => self.places(layer, ids.iter().copied()),
+                _ => self.places(layer, climbing.iter().map(|c| ids[c.edge as usize])),
+            };
+            let plane = &mut self.planes[layer];
+            let limit = u64::from(plane.limit());
+            plane.read(&places, &mut values)?;
+            targets.clear();
+            let mut carried = Vec::new();
+            let mut visit = |edge: u32, packets: u64, was_here: bool, [a, b, c]: Places| {
+                let least = if was_here {
+                    u64::from(a.min(b).min(c))
+                } else {
+                    0
+                };
+                let wanted = least.saturating_add(packets);
+                let kept = wanted.min(limit);
+                targets.push(kept as u32);
+                bounds[edge as usize] += kept;
+                if wanted > limit {
+                    carried.push(Climber {
+                        edge,
+                        packets: wanted - limit,
+                        was_here: least == limit,
+                    });
+                }
+            };
+            match layer {
+                0 => (0..)
+                    .zip(packets)
+                    .zip(&values)
+                    .for_each(|((edge, packets), cells)| visit(edge, *packets, true, *cells)),
+                _ => climbing
+                    .iter()
+                    .zip(&values)
+                    .for_each(|(c, cells)| visit(c.edge, c.packets, c.was_here, *cells)),
+            }
+            plane.raise(&places, &targets)?;
+            climbing = carried;
+            if climbing.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the bounds of these edges at least `totals`.
+    pub fn raise(&mut self, ids: &[u32], totals: &[u64]) -> Result<()> {
+        let mut climbing: Vec<(u32, u64)> =
+            ids.iter().copied().zip(totals.iter().copied()).collect();
+        for layer in 0..LAYERS {
+            climbing.retain(|(_, left)| *left > 0);
+            if climbing.is_empty() {
+                break;
+            }
+            let places = self.places(layer, climbing.iter().map(|(id, _)| *id));
+            let limit = u64::from(self.planes[layer].limit());
+            let kept = climbing.iter().map(|(_, left)| (*left).min(limit) as u32);
+            self.planes[layer].raise(&places, &kept.collect::<Vec<_>>())?;
+            for (_, left) in &mut climbing {
+                *left = left.saturating_sub(limit);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the cells of each edge hold.
+    pub fn read(&self, ids: &[u32]) -> Result<Vec<Reading>> {
+        let mut readings = vec![Reading::default(); ids.len()];
+        let mut here: Vec<usize> = (0..ids.len()).collect();
+        let mut values = Vec::new();
+        for (layer, plane) in self.planes.iter().enumerate() {
+            if here.is_empty() {
+                break;
+            }
+            let places = self.places(layer, here.iter().map(|at| ids[*at]));
+            plane.read(&places, &mut values)?;
+            for (at, mut cells) in here.iter().zip(values.iter().copied()) {
+                cells.sort_unstable();
+                readings[*at].cells[layer] = cells;
+                readings[*at].reached = layer;
+            }
+            here.retain(|at| readings[*at].cells[layer][0] == plane.limit());
+        }
+        Ok(readings)
+    }
+
+    /// Share of the cells of each layer that are not 0.
+    pub fn fill(&self) -> Result<[f32; LAYERS]> {
+        let mut fill = [0.0; LAYERS];
+        for (fill, plane) in fill.iter_mut().zip(&self.planes) {
+            *fill = plane.used()? as f32 / plane.cells() as f32;
+        }
+        Ok(fill)
+    }
+
+    /// Bytes of all cells.
+    pub fn memory_bytes(&self) -> usize {
+        self.planes.iter().map(|plane| plane.memory_bytes()).sum()
+    }
+
+    /// All cells, bottom layer first.
+    pub fn save(&self, state: &mut Vec<u8>) -> Result<()> {
+        for plane in &self.planes {
+            state.extend(plane.to_bytes()?);
+        }
+        Ok(())
+    }
+
+    /// Takes its cells off the front of a saved state.
+    pub fn load(&mut self, state: &mut &[u8]) -> Result<()> {
+        for plane in &mut self.planes {
+            let (cells, rest) = state
+                .split_at_checked(plane.memory_bytes())
+                .ok_or_else(|| Error::State("it ends inside a layer".into()))?;
+            plane.load_bytes(cells)?;
+            *state = rest;
+        }
+        Ok(())
+    }
+}
+
+/// An edge of a batch on its way up.
+#[derive(Clone, Copy)]
+struct Climber {
+    edge: u32,
+    packets: u64,
+    /// Whether what it finds in this layer can be its own.
+    was_here: bool,
+}
+
+const _: () = assert!(CELLS == 3, "`add` takes the smallest of three");

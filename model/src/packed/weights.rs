@@ -1,0 +1,109 @@
+//! Weights of the packed profile as a safetensors file.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::packed::decoder::{Decoder, HIDDEN, Linear, OUTPUTS};
+use crate::packed::lens::{FEATURES, GLOBAL};
+use crate::weights::{self, Ends, File};
+use crate::{Error, Result};
+
+/// The name of the profile in weight files.
+pub const PROFILE: &str = "packed";
+/// Version of the file format.
+pub const VERSION: &str = "1";
+
+/// What is learnt of the packed profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// Makes estimates of readings.
+    pub decoder: Decoder,
+    /// Encoders for learned codes, by layer; none for hashed codes.
+    pub encoders: Option<Arc<Vec<Ends>>>,
+}
+
+/// What `crane-agent train --profile packed` made; see `weights/README.md`.
+const BUILT_IN: &[u8] = include_bytes!("../../../weights/packed.safetensors");
+
+impl Weights {
+    /// The weights in this program.
+    pub fn built_in() -> Result<Self> {
+        Self::load(BUILT_IN)
+    }
+
+    /// Reads a weight file; says what is wrong with it if it cannot be used.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let file = File::open(bytes, PROFILE, VERSION)?;
+        let decoder = Decoder {
+            scaling: pair(&file, "decoder.scaling")?,
+            range: pair(&file, "decoder.range")?,
+            first: linear::<FEATURES, HIDDEN>(&file, "decoder.linear1")?,
+            second: linear::<HIDDEN, HIDDEN>(&file, "decoder.linear2")?,
+            last: linear::<HIDDEN, OUTPUTS>(&file, "decoder.linear3")?,
+        };
+        Ok(Self {
+            decoder,
+            encoders: None,
+        })
+    }
+
+    /// Writes a weight file with these remarks.
+    pub fn save(&self, remarks: &[(&str, String)]) -> Result<Vec<u8>> {
+        let net = &self.decoder;
+        let mut tensors = vec![
+            named("decoder.scaling", &net.scaling),
+            named("decoder.range", &net.range),
+        ];
+        tensors.extend(both("decoder.linear1", &net.first));
+        tensors.extend(both("decoder.linear2", &net.second));
+        tensors.extend(both("decoder.linear3", &net.last));
+        let mut told: HashMap<String, String> = HashMap::new();
+        told.insert("profile".into(), PROFILE.into());
+        told.insert("version".into(), VERSION.into());
+        told.extend(
+            remarks
+                .iter()
+                .map(|(key, value)| ((*key).into(), value.clone())),
+        );
+        weights::write(&tensors, told)
+    }
+}
+
+type Named = (String, Vec<usize>, Vec<f32>);
+
+fn named<const N: usize>(name: &str, rows: &[[f32; N]]) -> Named {
+    (name.into(), vec![rows.len(), N], rows.concat())
+}
+
+fn both<const IN: usize, const OUT: usize>(name: &str, linear: &Linear<IN, OUT>) -> [Named; 2] {
+    [
+        named(&format!("{name}.weight"), &linear.weight),
+        (format!("{name}.bias"), vec![OUT], linear.bias.to_vec()),
+    ]
+}
+
+fn pair<const N: usize>(file: &File<'_>, name: &str) -> Result<[[f32; N]; 2]> {
+    rows::<2, N>(file, name)?
+        .try_into()
+        .map_err(|_| Error::Weights(format!("{name} is incomplete")))
+}
+
+fn rows<const ROWS: usize, const N: usize>(file: &File<'_>, name: &str) -> Result<Vec<[f32; N]>> {
+    let values = file.tensor(name, &[ROWS, N])?;
+    Ok(values.as_chunks::<N>().0.to_vec())
+}
+
+fn linear<const IN: usize, const OUT: usize>(
+    file: &File<'_>,
+    name: &str,
+) -> Result<Linear<IN, OUT>> {
+    let bias = file.tensor(&format!("{name}.bias"), &[OUT])?;
+    Ok(Linear {
+        weight: rows::<IN, OUT>(file, &format!("{name}.weight"))?,
+        bias: bias
+            .try_into()
+            .map_err(|_| Error::Weights(format!("{name} is incomplete")))?,
+    })
+}
+
+const _: () = assert!(GLOBAL < FEATURES);
