@@ -66,6 +66,8 @@ pub struct Packed<K> {
     pub(super) floor: u64,
     since_noise: usize,
     phantoms: u32,
+    /// Memory of [`Self::store`] that is kept from batch to batch.
+    rest: Vec<Candidate>,
     pub(super) sight: OnceLock<Sight>,
 }
 
@@ -102,6 +104,7 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             floor: 0,
             since_noise: 0,
             phantoms: 0,
+            rest: Vec::new(),
             sight: OnceLock::new(),
         };
         sketch.restart(budget.start)?;
@@ -161,9 +164,13 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     /// Stores a batch in which no edge occurs twice.
     pub fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
         self.sight.take();
-        let mut heavy: Vec<Candidate<'_, K>> = Vec::new();
-        let mut rest: Vec<Candidate<'_, K>> = Vec::with_capacity(batch.len());
-        for arrival in batch.iter().filter(|arrival| arrival.packets > 0) {
+        let mut heavy: Vec<Candidate> = Vec::new();
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.clear();
+        for (at, arrival) in (0..).zip(batch) {
+            if arrival.packets == 0 {
+                continue;
+            }
             let id = self.codes.id(&arrival.key);
             self.witnesses.note(id, arrival.packets);
             let crown = &mut self.crown;
@@ -175,34 +182,41 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             let rank = Count::exact(arrival.packets, arrival.bytes).rank();
             let at_once = self.parts.crown && rank > self.floor && rank > crown.lightest(id).rank();
             let all = if at_once { &mut heavy } else { &mut rest };
-            all.push(Candidate { arrival, id });
+            all.push(Candidate { at, id });
         }
         let mut gone = Vec::new();
         if !heavy.is_empty() {
             let ids: Vec<u32> = heavy.iter().map(|c| Codes::short(c.id)).collect();
             let bounds = self.body.bounds(&ids)?;
             for (candidate, bound) in heavy.into_iter().zip(bounds) {
-                let bound = bound.saturating_add(candidate.arrival.packets);
-                if !self.admit(&candidate, bound, &mut gone) {
+                let arrival = &batch[candidate.at as usize];
+                let bound = bound.saturating_add(arrival.packets);
+                if !self.admit(arrival, candidate.id, bound, &mut gone) {
                     rest.push(candidate);
                 }
             }
         }
         if !rest.is_empty() {
-            let bounds = self.add(&rest)?;
+            let bounds = self.add(batch, &rest)?;
             self.look_at_noise(rest.len())?;
             for (candidate, bound) in rest.iter().zip(bounds) {
-                self.admit(candidate, bound, &mut gone);
+                self.admit(
+                    &batch[candidate.at as usize],
+                    candidate.id,
+                    bound,
+                    &mut gone,
+                );
             }
         }
+        self.rest = rest;
         self.pour(&gone)
     }
 
     /// Adds arrivals to the body, growing where it has no room; returns their
     /// bounds.
-    fn add(&mut self, rest: &[Candidate<'_, K>]) -> Result<Vec<u64>> {
+    fn add(&mut self, batch: &[Arrival<K>], rest: &[Candidate]) -> Result<Vec<u64>> {
         let ids: Vec<u32> = rest.iter().map(|c| Codes::short(c.id)).collect();
-        let packets: Vec<u64> = rest.iter().map(|c| c.arrival.packets).collect();
+        let packets: Vec<u64> = rest.iter().map(|c| batch[c.at as usize].packets).collect();
         let (mut bounds, mut all) = (Vec::new(), Vec::new());
         let mut done = self.body.add(&ids, &packets, &mut all)?;
         while done < ids.len() {
@@ -217,11 +231,11 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     /// and says whether it did; `gone` gets the one that had to make room.
     fn admit(
         &mut self,
-        candidate: &Candidate<'_, K>,
+        arrival: &Arrival<K>,
+        id: u64,
         bound: u64,
         gone: &mut Vec<(K, Count)>,
     ) -> bool {
-        let (arrival, id) = (candidate.arrival, candidate.id);
         let count = count_on_admission(arrival, bound, self.noise);
         let admitted = self.parts.crown
             && count.rank() > self.floor
@@ -493,8 +507,10 @@ impl<K: Copy + Eq + Hash> Packed<K> {
 }
 
 /// An arrival that the crown has no place for.
-struct Candidate<'a, K> {
-    arrival: &'a Arrival<K>,
+#[derive(Clone, Copy)]
+struct Candidate {
+    /// Where it stands in its batch.
+    at: u32,
     id: u64,
 }
 
