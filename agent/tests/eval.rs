@@ -254,21 +254,21 @@ fn every_part_of_the_packed_profile_can_be_left_out_to_see_what_it_is_worth() {
     let folder = tempfile::tempdir().unwrap();
     let path = stream(folder.path());
     let path = path.to_str().unwrap();
-    let aae = |more: &[&str]| {
+    let are = |more: &[&str]| {
         let args = [
-            &[path, "--memory", "8KiB", "--methods", "crane-packed"],
+            &[path, "--memory", "4KiB", "--methods", "crane-packed"],
             more,
         ]
         .concat();
-        row(&eval(&args), "crane-packed")["aae"].as_f64().unwrap()
+        row(&eval(&args), "crane-packed")["are"].as_f64().unwrap()
     };
-    let whole = aae(&[]);
+    let whole = are(&[]);
     for part in ["narrow", "decoder"] {
-        let without = aae(&["--without", part]);
+        let without = are(&["--without", part]);
         assert!(without > whole, "{part}: {without}, with it {whole}");
     }
     // What the crown is for are the heavy edges, not the mean.
-    aae(&["--without", "crown,witnesses"]);
-    let learned = aae(&["--codes", "learned"]);
+    are(&["--without", "crown,witnesses"]);
+    let learned = are(&["--codes", "learned"]);
     assert!(learned < 1.5 * whole, "{learned}, hashed {whole}");
 }

@@ -8,7 +8,8 @@
 //! | [`table`], [`body`] | all edges as long as they fit; table or layers |
 //! | [`witnesses`] | a few edges counted exactly, to judge the others by |
 //! | [`lens`], [`decoder`], [`weights`] | what the load is, and what it makes of a reading |
-//! | [`shape`], [`sketch`], [`state`] | all of it within a budget, growing, saved |
+//! | [`shape`], [`sketch`] | all of it within a budget, growing |
+//! | [`answers`], [`state`] | asking it; saving it |
 //!
 //! **Accuracy.** The upper bound never lies below the count. With D edges in n
 //! bottom cells it is exact for all but about (1 − e^(−3D/n))³ of the edges
@@ -16,6 +17,7 @@
 //! an interval, calibrated on the witnesses.
 //! **Cost.** Three cells of 4 bits for most edges, one bucket of the crown.
 
+pub mod answers;
 pub mod body;
 pub mod cells;
 pub mod codes;

@@ -16,20 +16,19 @@
 use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 
-use crate::crane::{Arrival, Flow};
+use crate::crane::Arrival;
 use crate::crown::{Count, Crown};
 use crate::executor::Load;
+use crate::packed::answers::Sight;
 use crate::packed::body::Body;
 use crate::packed::codes::Codes;
-use crate::packed::decoder::HIDDEN;
-use crate::packed::lens::{GLOBAL, Lens, Testimony, View, ln_1p};
 use crate::packed::plane::Home;
 use crate::packed::shape::Shape;
-use crate::packed::stack::{Reading, Stack};
+use crate::packed::stack::Stack;
 use crate::packed::table::Table;
 use crate::packed::witnesses::Witnesses;
 use crate::packed::{Budget, Parts, Weights};
-use crate::{DeviceChoice, Error, Result};
+use crate::{DeviceChoice, Result};
 
 /// A table takes no more than the budget divided by this.
 const TABLE_PART: usize = 2;
@@ -43,15 +42,11 @@ const CROWN_SHARE: f64 = 0.15;
 const PHANTOMS: u32 = 64;
 /// Edges stored between two looks at the noise.
 const NOISE_EVERY: usize = 4096;
-/// Share of the witnesses that intervals are made to hold: more than 0.9,
-/// because a few hundred witnesses know the stream only so well.
-const COVERED: f64 = 0.935;
-
 /// A sketch of an edge stream. See the head of this module.
 pub struct Packed<K> {
-    weights: Arc<Weights>,
+    pub(super) weights: Arc<Weights>,
     pub(super) budget: Budget,
-    parts: Parts,
+    pub(super) parts: Parts,
     home: Home,
     pub(super) codes: Codes,
     /// Bytes that all parts may take now.
@@ -66,16 +61,9 @@ pub struct Packed<K> {
     pub(super) floor: u64,
     since_noise: usize,
     phantoms: u32,
+    /// Memory of [`Self::store`] that is kept from batch to batch.
+    rest: Vec<Candidate>,
     pub(super) sight: OnceLock<Sight>,
-}
-
-/// The lens and what follows from it for all edges.
-pub(super) struct Sight {
-    lens: Lens,
-    /// None for a load that the decoder has never seen.
-    focus: Option<[f32; HIDDEN]>,
-    /// By how much intervals are widened, in ln(1 + count).
-    spread: f32,
 }
 
 impl<K: Copy + Eq + Hash> Packed<K> {
@@ -102,6 +90,7 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             floor: 0,
             since_noise: 0,
             phantoms: 0,
+            rest: Vec::new(),
             sight: OnceLock::new(),
         };
         sketch.restart(budget.start)?;
@@ -161,9 +150,13 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     /// Stores a batch in which no edge occurs twice.
     pub fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
         self.sight.take();
-        let mut heavy: Vec<Candidate<'_, K>> = Vec::new();
-        let mut rest: Vec<Candidate<'_, K>> = Vec::with_capacity(batch.len());
-        for arrival in batch.iter().filter(|arrival| arrival.packets > 0) {
+        let mut heavy: Vec<Candidate> = Vec::new();
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.clear();
+        for (at, arrival) in (0..).zip(batch) {
+            if arrival.packets == 0 {
+                continue;
+            }
             let id = self.codes.id(&arrival.key);
             self.witnesses.note(id, arrival.packets);
             let crown = &mut self.crown;
@@ -175,34 +168,41 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             let rank = Count::exact(arrival.packets, arrival.bytes).rank();
             let at_once = self.parts.crown && rank > self.floor && rank > crown.lightest(id).rank();
             let all = if at_once { &mut heavy } else { &mut rest };
-            all.push(Candidate { arrival, id });
+            all.push(Candidate { at, id });
         }
         let mut gone = Vec::new();
         if !heavy.is_empty() {
             let ids: Vec<u32> = heavy.iter().map(|c| Codes::short(c.id)).collect();
             let bounds = self.body.bounds(&ids)?;
             for (candidate, bound) in heavy.into_iter().zip(bounds) {
-                let bound = bound.saturating_add(candidate.arrival.packets);
-                if !self.admit(&candidate, bound, &mut gone) {
+                let arrival = &batch[candidate.at as usize];
+                let bound = bound.saturating_add(arrival.packets);
+                if !self.admit(arrival, candidate.id, bound, &mut gone) {
                     rest.push(candidate);
                 }
             }
         }
         if !rest.is_empty() {
-            let bounds = self.add(&rest)?;
+            let bounds = self.add(batch, &rest)?;
             self.look_at_noise(rest.len())?;
             for (candidate, bound) in rest.iter().zip(bounds) {
-                self.admit(candidate, bound, &mut gone);
+                self.admit(
+                    &batch[candidate.at as usize],
+                    candidate.id,
+                    bound,
+                    &mut gone,
+                );
             }
         }
+        self.rest = rest;
         self.pour(&gone)
     }
 
     /// Adds arrivals to the body, growing where it has no room; returns their
     /// bounds.
-    fn add(&mut self, rest: &[Candidate<'_, K>]) -> Result<Vec<u64>> {
+    fn add(&mut self, batch: &[Arrival<K>], rest: &[Candidate]) -> Result<Vec<u64>> {
         let ids: Vec<u32> = rest.iter().map(|c| Codes::short(c.id)).collect();
-        let packets: Vec<u64> = rest.iter().map(|c| c.arrival.packets).collect();
+        let packets: Vec<u64> = rest.iter().map(|c| batch[c.at as usize].packets).collect();
         let (mut bounds, mut all) = (Vec::new(), Vec::new());
         let mut done = self.body.add(&ids, &packets, &mut all)?;
         while done < ids.len() {
@@ -217,11 +217,11 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     /// and says whether it did; `gone` gets the one that had to make room.
     fn admit(
         &mut self,
-        candidate: &Candidate<'_, K>,
+        arrival: &Arrival<K>,
+        id: u64,
         bound: u64,
         gone: &mut Vec<(K, Count)>,
     ) -> bool {
-        let (arrival, id) = (candidate.arrival, candidate.id);
         let count = count_on_admission(arrival, bound, self.noise);
         let admitted = self.parts.crown
             && count.rank() > self.floor
@@ -300,164 +300,6 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         self.pour(&gone)
     }
 
-    /// What is known of an edge, in the crown or in the layers. The layers
-    /// hold no bytes, so an edge that is only there has none.
-    pub fn flow(&self, key: K) -> Result<Flow<K>> {
-        let flows = self.flows(&[key])?;
-        flows
-            .first()
-            .copied()
-            .ok_or_else(|| Error::State("an edge without an answer".into()))
-    }
-
-    /// What is known of each of these edges.
-    pub fn flows(&self, keys: &[K]) -> Result<Vec<Flow<K>>> {
-        let ids: Vec<u64> = keys.iter().map(|key| self.codes.id(key)).collect();
-        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
-        let crowned = |key: &K, id: u64| {
-            let count = self.crown.get(id, key)?;
-            Some(Flow::of_crown(*key, &count))
-        };
-        let edges = keys.iter().zip(&ids);
-        match &self.body {
-            Body::Table(table) => Ok(edges
-                .zip(short)
-                .map(|((key, id), short)| {
-                    crowned(key, *id).unwrap_or_else(|| answer(*key, [table.get(short); 3]))
-                })
-                .collect()),
-            Body::Layers(stack) => {
-                let sight = self.sight(stack)?;
-                Ok(edges
-                    .zip(stack.read(&short)?)
-                    .map(|((key, id), reading)| {
-                        crowned(key, *id)
-                            .unwrap_or_else(|| answer(*key, self.layered(sight, &reading)))
-                    })
-                    .collect())
-            }
-        }
-    }
-
-    /// The upper bound of each of these edges: none has had more.
-    pub fn bounds(&self, keys: &[K]) -> Result<Vec<u64>> {
-        let ids: Vec<u64> = keys.iter().map(|key| self.codes.id(key)).collect();
-        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
-        let below = self.body.bounds(&short)?;
-        let edges = keys.iter().zip(&ids).zip(below);
-        Ok(edges
-            .map(|((key, id), below)| match self.crown.get(*id, key) {
-                Some(count) => count.packets.saturating_add(count.slack),
-                None => below,
-            })
-            .collect())
-    }
-
-    /// Lower end, middle and upper end of what an edge with this reading has.
-    fn layered(&self, sight: &Sight, reading: &Reading) -> [u64; 3] {
-        let bound = reading.bound();
-        let view = sight.lens.view(reading);
-        if bound == 0 || view.is_certain() {
-            return [bound; 3];
-        }
-        let Some(focus) = sight.focus.filter(|_| self.parts.decoder) else {
-            return [0, bound, bound];
-        };
-        let [low, middle, high] = self.weights.decoder.decode(&focus, &view).quantiles;
-        let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
-        let middle = count(middle);
-        [
-            count(low - sight.spread).min(middle),
-            middle,
-            count(high + sight.spread).max(middle),
-        ]
-    }
-
-    fn sight(&self, stack: &Stack) -> Result<&Sight> {
-        if let Some(sight) = self.sight.get() {
-            return Ok(sight);
-        }
-        let sight = self.look(stack)?;
-        Ok(self.sight.get_or_init(|| sight))
-    }
-
-    /// Witnesses that are not in the crown: short id and count.
-    fn in_layers(&self) -> (Vec<u32>, Vec<u64>) {
-        let crowned = self.crown.entries().map(|(key, _)| self.codes.id(&key));
-        let mut crowned: Vec<u64> = crowned.filter(|id| *id < self.witnesses.limit()).collect();
-        crowned.sort_unstable();
-        let witnesses = self.witnesses.all().iter();
-        witnesses
-            .filter(|witness| crowned.binary_search(&witness.id).is_err())
-            .map(|witness| (Codes::short(witness.id), witness.count))
-            .unzip()
-    }
-
-    fn look(&self, stack: &Stack) -> Result<Sight> {
-        let (ids, counts) = match self.parts.witnesses {
-            true => self.in_layers(),
-            false => Default::default(),
-        };
-        let readings = stack.read(&ids)?;
-        let testimonies: Vec<Testimony> = counts
-            .iter()
-            .zip(&readings)
-            .map(|(count, reading)| Testimony {
-                count: *count,
-                bound: reading.bound(),
-            })
-            .collect();
-        let lens = Lens::new(stack, &testimonies, self.witnesses.distinct())?;
-        let focus = self.weights.decoder.focus(&lens);
-        let spread = focus.map_or(0.0, |focus| {
-            let missed = readings
-                .iter()
-                .zip(&counts)
-                .map(|(reading, count)| self.missed(&focus, &lens.view(reading), *count));
-            covering(missed.collect())
-        });
-        Ok(Sight {
-            lens,
-            focus,
-            spread,
-        })
-    }
-
-    /// By how much the interval of a witness would have to be wider to hold
-    /// its count; less than 0 if it could be narrower.
-    fn missed(&self, focus: &[f32; HIDDEN], view: &View, count: u64) -> f32 {
-        if view.is_certain() || view.bound == 0.0 {
-            return if view.bound <= ln_1p(count) {
-                -1.0
-            } else {
-                1.0
-            };
-        }
-        let [low, _, high] = self.weights.decoder.decode(focus, view).quantiles;
-        let above = (count as f32 + HALF).ln_1p();
-        let below = (count as f32 - HALF).ln_1p();
-        (low - above).max(below - high)
-    }
-
-    /// What the decoder is given for each of these ids, for training; nothing
-    /// while there are no layers.
-    pub(crate) fn views(&self, ids: &[u64]) -> Result<Option<(Vec<View>, [f32; GLOBAL])>> {
-        let Body::Layers(stack) = &self.body else {
-            return Ok(None);
-        };
-        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
-        let lens = &self.sight(stack)?.lens;
-        let views = stack.read(&short)?;
-        let views = views.iter().map(|reading| lens.view(reading)).collect();
-        Ok(Some((views, *lens.global())))
-    }
-
-    /// The id of an edge, and whether the crown has it.
-    pub(crate) fn place(&self, key: &K) -> (u64, bool) {
-        let id = self.codes.id(key);
-        (id, self.crown.get(id, key).is_some())
-    }
-
     /// The table of heavy edges.
     pub fn crown(&self) -> &Crown<K> {
         &self.crown
@@ -493,33 +335,11 @@ impl<K: Copy + Eq + Hash> Packed<K> {
 }
 
 /// An arrival that the crown has no place for.
-struct Candidate<'a, K> {
-    arrival: &'a Arrival<K>,
+#[derive(Clone, Copy)]
+struct Candidate {
+    /// Where it stands in its batch.
+    at: u32,
     id: u64,
-}
-
-/// An answer without bytes.
-fn answer<K>(key: K, [low, packets, high]: [u64; 3]) -> Flow<K> {
-    Flow {
-        key,
-        packets,
-        bytes: 0,
-        low,
-        high,
-    }
-}
-
-/// Counts are whole: an interval that comes within this of a count holds it.
-const HALF: f32 = 0.499;
-
-/// The widening that holds [`COVERED`] of the witnesses.
-fn covering(mut missed: Vec<f32>) -> f32 {
-    if missed.is_empty() {
-        return 0.0;
-    }
-    missed.sort_unstable_by(f32::total_cmp);
-    let rank = (COVERED * (missed.len() + 1) as f64).ceil() as usize;
-    missed[rank.clamp(1, missed.len()) - 1].clamp(-0.5, 3.0)
 }
 
 /// The layers say at most `bound`, of which `noise` is usually not the edge's

@@ -45,12 +45,27 @@ impl Reading {
 pub struct Stack {
     codes: Codes,
     planes: [Box<dyn Plane>; LAYERS],
+    scratch: Scratch,
+}
+
+/// Memory of [`Stack::add`] that is kept from batch to batch.
+#[derive(Default)]
+struct Scratch {
+    places: Vec<Places>,
+    values: Vec<Places>,
+    targets: Vec<u32>,
+    climbing: Vec<Climber>,
+    carried: Vec<Climber>,
 }
 
 impl Stack {
     /// A stack of these layers.
     pub fn new(codes: Codes, planes: [Box<dyn Plane>; LAYERS]) -> Self {
-        Self { codes, planes }
+        Self {
+            codes,
+            planes,
+            scratch: Scratch::default(),
+        }
     }
 
     /// The layers, bottom first.
@@ -67,49 +82,45 @@ impl Stack {
     pub fn add(&mut self, ids: &[u32], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
         bounds.clear();
         bounds.resize(ids.len(), 0);
+        let Scratch {
+            places,
+            values,
+            targets,
+            climbing,
+            carried,
+        } = &mut self.scratch;
         // All edges start at the bottom, where what they find can be their own.
-        let mut climbing: Vec<Climber> = Vec::new();
-        let (mut values, mut targets) = (Vec::new(), Vec::with_capacity(ids.len()));
-        for layer in 0..LAYERS {
-            let places = match layer {
-                0 => self.places(layer, ids.iter().copied()),
-                _ => self.places(layer, climbing.iter().map(|c| ids[c.edge as usize])),
-            };
-            let plane = &mut self.planes[layer];
-            let limit = u64::from(plane.limit());
-            plane.read(&places, &mut values)?;
+        climbing.clear();
+        climbing.extend((0..).zip(packets).map(|(edge, packets)| Climber {
+            edge,
+            packets: *packets,
+            was_here: true,
+        }));
+        for (layer, plane) in self.planes.iter_mut().enumerate() {
+            let (cells, limit) = (plane.cells(), u64::from(plane.limit()));
+            let place = |c: &Climber| self.codes.places(ids[c.edge as usize], layer, cells);
+            places.clear();
+            places.extend(climbing.iter().map(place));
+            plane.read(places, values)?;
             targets.clear();
-            let mut carried = Vec::new();
-            let mut visit = |edge: u32, packets: u64, was_here: bool, [a, b, c]: Places| {
-                let least = if was_here {
-                    u64::from(a.min(b).min(c))
-                } else {
-                    0
-                };
-                let wanted = least.saturating_add(packets);
+            carried.clear();
+            for (climber, [a, b, c]) in climbing.iter().zip(&*values) {
+                let found = u64::from(*a.min(b).min(c));
+                let least = if climber.was_here { found } else { 0 };
+                let wanted = least.saturating_add(climber.packets);
                 let kept = wanted.min(limit);
                 targets.push(kept as u32);
-                bounds[edge as usize] += kept;
+                bounds[climber.edge as usize] += kept;
                 if wanted > limit {
                     carried.push(Climber {
-                        edge,
+                        edge: climber.edge,
                         packets: wanted - limit,
                         was_here: least == limit,
                     });
                 }
-            };
-            match layer {
-                0 => (0..)
-                    .zip(packets)
-                    .zip(&values)
-                    .for_each(|((edge, packets), cells)| visit(edge, *packets, true, *cells)),
-                _ => climbing
-                    .iter()
-                    .zip(&values)
-                    .for_each(|(c, cells)| visit(c.edge, c.packets, c.was_here, *cells)),
             }
-            plane.raise(&places, &targets)?;
-            climbing = carried;
+            plane.raise(places, targets)?;
+            std::mem::swap(climbing, carried);
             if climbing.is_empty() {
                 break;
             }
