@@ -1,13 +1,16 @@
 //! Who may use how much memory for sketches.
 //!
 //! Every interface has a current window and keeps the last one. A new window
-//! gets twice what the last one needed, within what one interface may have
+//! gets four times what the last one needed, within what one interface may have
 //! and what the others leave; nobody ever gets less than the floor, because
 //! that much is set aside for everyone.
 
 use crate::config::{self, ConfigError};
 use crate::size::Size;
 use crate::sketches::FLOOR;
+
+/// A window may need so much more than the last one.
+const GROWTH: u64 = 4;
 
 /// The memory of all interfaces that share it.
 #[derive(Debug)]
@@ -63,7 +66,7 @@ impl Budget {
     pub fn next(&mut self, last: Option<u64>, current: u64, needed: u64) -> u64 {
         self.reserved -= current + last.unwrap_or(FLOOR);
         let free = self.total.saturating_sub(self.reserved + current);
-        let want = (2 * needed).min(self.per_window);
+        let want = (GROWTH * needed).min(self.per_window);
         let grant = want.min(free).max(FLOOR);
         self.reserved += grant + current;
         grant
@@ -116,7 +119,7 @@ mod tests {
         assert_eq!(first, 8 * FLOOR);
         let second = budget.next(None, first, 10);
         assert_eq!(second, FLOOR);
-        assert_eq!(budget.next(Some(first), second, 3 * FLOOR), 6 * FLOOR);
+        assert_eq!(budget.next(Some(first), second, 3 * FLOOR / 2), 6 * FLOOR);
     }
 
     #[test]

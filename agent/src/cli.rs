@@ -14,6 +14,7 @@ use crate::eval::methods;
 use crate::sample::Kind;
 use crate::size::Size;
 use crate::span::Span;
+use crate::weights::Profile;
 
 /// Watches who talks to whom: captures packets, keeps a small sketch of all
 /// pairs of addresses per interface, and exports the heavy hitters to
@@ -361,15 +362,6 @@ pub struct Train {
     /// Edges of the largest stream that encoders learn from.
     #[arg(long, default_value_t = Options::default().largest)]
     pub largest: usize,
-}
-
-/// A kind of sketch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Profile {
-    /// Dense layers, as in the paper.
-    Paper,
-    /// Narrow cells, for real traffic.
-    Packed,
 }
 
 /// Flags of everything that has a sketch.

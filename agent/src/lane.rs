@@ -171,7 +171,7 @@ impl Lane {
                 latest: 0,
                 packets: 0,
                 bytes: 0,
-                sketches: parts.blueprint.build(granted, None)?,
+                sketches: parts.blueprint.build(granted)?,
                 budget: granted,
             })
         };
@@ -292,9 +292,7 @@ impl Lane {
             latest: 0,
             packets: 0,
             bytes: 0,
-            sketches: self
-                .blueprint
-                .build(granted, Some(&self.current.sketches))?,
+            sketches: self.blueprint.build(granted)?,
             budget: granted,
         };
         let over = std::mem::replace(&mut self.current, next);

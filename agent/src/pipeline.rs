@@ -19,7 +19,6 @@ use crate::sketches::Blueprint;
 use crate::snapshot::Snapshot;
 use crate::span::Span;
 use crate::tally::Tally;
-use crate::weights;
 use crate::worker::{Cut, Request, Worker, now};
 
 /// Share of the capture buffers that rings may take.
@@ -70,13 +69,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// Starts a worker without lanes; lists have `top` entries.
     pub fn start(config: &Config, purpose: Purpose, top: usize, seed: u64) -> anyhow::Result<Self> {
-        let weights = weights::load(config.sketch.weights.as_deref())?;
-        let blueprint = Arc::new(Blueprint::new(
-            &config.sketch,
-            weights,
-            config.capture.sample,
-            seed,
-        ));
+        let blueprint = Arc::new(Blueprint::new(&config.sketch, config.capture.sample, seed)?);
         let (sharing, windows, cut, keep_ended) = match purpose {
             Purpose::Live(interfaces, _) => {
                 (interfaces, 2, Cut::Linger(config.sketch.linger()), true)

@@ -4,27 +4,28 @@ use std::hash::Hash;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use crane_model::crown::Slot;
+use crane_model::crown::{Crown, WAYS};
 use crane_model::encoder::CODE;
-use crane_model::{Crane, DeviceChoice, Edge, Flow, Settings, Weights};
+use crane_model::packed::Budget;
+use crane_model::{Crane, DeviceChoice, Edge, Flow, Settings};
 
 use crate::batch::Batch;
 use crate::config;
 use crate::edge::{Pair, model_node};
+use crate::weights::{self, Loaded};
 
-/// Bytes of a layer.
-const LAYER: u64 = (CODE * CODE * size_of::<f32>()) as u64;
-/// The least memory a sketch can live in: a layer and a small crown.
+/// The least memory a sketch can live in: a dense layer and a small crown.
 const LEAST: u64 = LAYER + (4 << 10);
 /// The least memory the sketches of a window can live in.
 pub const FLOOR: u64 = 64 << 10;
 const _: () = assert!(3 * LEAST <= FLOOR);
+/// Bytes of a dense layer.
+const LAYER: u64 = (CODE * CODE * size_of::<f32>()) as u64;
 
 /// How sketches are built, whatever their size.
 pub struct Blueprint {
-    weights: Arc<Weights>,
+    weights: Loaded,
     device: DeviceChoice,
-    max_layers: usize,
     node_percent: u8,
     one_in: u32,
     seed: u64,
@@ -44,59 +45,65 @@ pub struct Sketches {
 
 impl Blueprint {
     /// Sketches as `config` wants them, of one packet in so many.
-    pub fn new(config: &config::Sketch, weights: Weights, one_in: u32, seed: u64) -> Self {
-        Self {
-            weights: Arc::new(weights),
+    pub fn new(config: &config::Sketch, one_in: u32, seed: u64) -> anyhow::Result<Self> {
+        Ok(Self {
+            weights: weights::load_for(config.profile, config.weights.as_deref())?,
             device: config.device,
-            max_layers: config.max_layers,
             node_percent: config.node_percent,
             one_in,
             seed,
-        }
-    }
-
-    /// Sketches that never weigh more than `budget`, with as many layers at
-    /// the start as the `previous` ones needed.
-    pub fn build(&self, budget: u64, previous: Option<&Sketches>) -> crane_model::Result<Sketches> {
-        // Everyone has a layer and a small crown; what is beyond is shared out.
-        let more = budget.saturating_sub(3 * LEAST);
-        let nodes = LEAST + more * u64::from(self.node_percent) / 100 / 2;
-        let pairs = LEAST + more - 2 * (nodes - LEAST);
-        let layers = |needed: fn(&Sketches) -> usize| previous.map_or(1, needed);
-        Ok(Sketches {
-            one_in: self.one_in,
-            pairs: self.crane(pairs, layers(|s| in_use(&s.pairs)), Pair::model_edge)?,
-            sources: self.crane(nodes, layers(|s| in_use(&s.sources)), model_node)?,
-            destinations: self.crane(nodes, layers(|s| in_use(&s.destinations)), model_node)?,
         })
     }
 
-    /// At most half of the memory is layers, the rest is crown.
+    /// Sketches that never weigh more than `budget`. They start with half of
+    /// it and grow when they are full.
+    pub fn build(&self, budget: u64) -> crane_model::Result<Sketches> {
+        // Everyone has the least; what is beyond is shared out.
+        let more = budget.saturating_sub(3 * LEAST);
+        let nodes = LEAST + more * u64::from(self.node_percent) / 100 / 2;
+        let pairs = LEAST + more - 2 * (nodes - LEAST);
+        Ok(Sketches {
+            one_in: self.one_in,
+            pairs: self.crane(pairs, Pair::model_edge)?,
+            sources: self.crane(nodes, model_node)?,
+            destinations: self.crane(nodes, model_node)?,
+        })
+    }
+
     fn crane<K: Copy + Eq + Hash>(
         &self,
         budget: u64,
-        start_layers: usize,
         to_edge: fn(&K) -> Edge,
     ) -> crane_model::Result<Crane<K>> {
-        let max_layers = self.max_layers.min((budget / 2 / LAYER) as usize).max(1);
-        let settings = Settings {
-            start_layers: start_layers.min(max_layers),
-            max_layers,
-            ..Settings::of(&self.weights)
-        };
-        let layers = self.device.open(Arc::clone(&self.weights), settings)?;
-        let crown = budget.saturating_sub(max_layers as u64 * LAYER);
-        // Rounded down to whole buckets, which the crown would round up.
-        let slots = (crown as usize / entry_bytes::<K>()) / 8 * 8;
-        Ok(Crane::new(layers, slots, self.seed, to_edge))
+        match &self.weights {
+            Loaded::Packed(weights) => {
+                let most = budget as usize;
+                let budget = Budget {
+                    start: most / 2,
+                    most,
+                };
+                Crane::packed(Arc::clone(weights), budget, self.seed, self.device)
+            }
+            Loaded::Paper(weights) => {
+                // At most half of the memory is layers, the rest is crown.
+                let most = (budget / 2 / LAYER) as usize;
+                let max_layers = weights.layers.len().min(most).max(1);
+                let settings = Settings {
+                    max_layers,
+                    ..Settings::of(weights)
+                };
+                let layers = self.device.open(Arc::clone(weights), settings)?;
+                let crown = budget as usize - max_layers * LAYER as usize;
+                let slots = crown / Crown::<K>::ENTRY / WAYS * WAYS;
+                Ok(Crane::new(layers, slots, self.seed, to_edge))
+            }
+        }
     }
 
     /// Where sketches run, for people.
     pub fn device_name(&self) -> crane_model::Result<String> {
-        let layers = self
-            .device
-            .open(Arc::clone(&self.weights), Settings::of(&self.weights))?;
-        Ok(layers.device_name())
+        let sketches = self.build(FLOOR)?;
+        Ok(sketches.pairs.layers().device_name())
     }
 }
 
@@ -108,17 +115,19 @@ impl Sketches {
 
     /// Bytes that were of use.
     pub fn needed_bytes(&self) -> u64 {
-        needed(&self.pairs) + needed(&self.sources) + needed(&self.destinations)
+        let needed = [
+            self.pairs.needed_bytes(),
+            self.sources.needed_bytes(),
+            self.destinations.needed_bytes(),
+        ];
+        needed.iter().sum::<usize>() as u64
     }
 
     /// Whether counts may be too low because a cell is full.
     pub fn is_saturated(&self) -> bool {
-        let layers = [
-            self.pairs.layers(),
-            self.sources.layers(),
-            self.destinations.layers(),
-        ];
-        layers.iter().any(|layers| layers.is_saturated())
+        self.pairs.layers().is_saturated()
+            || self.sources.layers().is_saturated()
+            || self.destinations.layers().is_saturated()
     }
 
     /// The heaviest pairs.
@@ -171,30 +180,15 @@ impl Sketches {
     }
 }
 
-fn entry_bytes<K>() -> usize {
-    size_of::<Option<Slot<K>>>()
-}
-
-/// Layers that hold anything.
-fn in_use<K: Copy + Eq + Hash>(crane: &Crane<K>) -> usize {
-    let loads = crane.layers().loads();
-    loads.iter().filter(|load| load.mean > 0.0).count().max(1)
-}
-
-fn needed<K: Copy + Eq + Hash>(crane: &Crane<K>) -> u64 {
-    let entries = crane.heavy().count() * entry_bytes::<K>();
-    in_use(crane) as u64 * LAYER + entries as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weights::Profile;
 
     #[test]
     fn a_sample_makes_answers_less_sure() {
-        let weights = crate::weights::load(None).unwrap();
-        let blueprint = Blueprint::new(&config::Sketch::default(), weights, 4, 1);
-        let sketches = blueprint.build(FLOOR, None).unwrap();
+        let blueprint = Blueprint::new(&config::Sketch::default(), 4, 1).unwrap();
+        let sketches = blueprint.build(FLOOR).unwrap();
         let flow = |packets| Flow {
             key: (),
             packets,
@@ -213,30 +207,35 @@ mod tests {
 
     #[test]
     fn sketches_keep_to_their_budget() {
-        let weights = crate::weights::load(None).unwrap();
-        let blueprint = Blueprint::new(&config::Sketch::default(), weights, 1, 1);
-        for budget in [FLOOR, 100_000, 512 << 10, 4 << 20] {
-            let mut sketches = blueprint.build(budget, None).unwrap();
-            let mut batch = Batch::default();
-            for round in 0..20u32 {
-                let edges: Vec<crate::edge::Edge> = (0..2000u32)
-                    .map(|n| crate::edge::Edge {
-                        pair: Pair::new([10, 0, 0, 1], (round * 2000 + n).to_be_bytes()),
-                        bytes: 100,
-                        time: 0,
-                    })
-                    .collect();
-                batch.fold(&edges, 1);
-                sketches.store(&batch).unwrap();
+        for profile in [Profile::Packed, Profile::Paper] {
+            for budget in [FLOOR, 100_000, 512 << 10, 4 << 20] {
+                let config = config::Sketch {
+                    profile,
+                    ..Default::default()
+                };
+                let blueprint = Blueprint::new(&config, 1, 1).unwrap();
+                let mut sketches = blueprint.build(budget).unwrap();
+                fill(&mut sketches, budget);
+                let sources: Vec<_> = sketches.heavy_sources().collect();
+                assert_eq!((sources.len(), sources[0].packets), (1, 40_000));
             }
-            assert!(
-                sketches.memory_bytes() as u64 <= budget,
-                "{} > {budget}",
-                sketches.memory_bytes()
-            );
-            assert!(sketches.needed_bytes() <= budget);
-            let heavy: Vec<_> = sketches.sources.heavy().collect();
-            assert_eq!((heavy.len(), heavy[0].packets), (1, 40_000));
+        }
+    }
+
+    /// One source, 40,000 destinations.
+    fn fill(sketches: &mut Sketches, budget: u64) {
+        let mut batch = Batch::default();
+        for round in 0..20u32 {
+            let edge = |n: u32| crate::edge::Edge {
+                pair: Pair::new([10, 0, 0, 1], (round * 2000 + n).to_be_bytes()),
+                bytes: 100,
+                time: 0,
+            };
+            let edges: Vec<_> = (0..2000).map(edge).collect();
+            batch.fold(&edges, 1);
+            sketches.store(&batch).unwrap();
+            let weight = sketches.memory_bytes() as u64;
+            assert!(weight <= budget, "{weight} > {budget}");
         }
     }
 }

@@ -1,18 +1,60 @@
 //! The weights: those in the program, or a file.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
-use crane_model::Weights;
+use clap::ValueEnum;
+use crane_model::{Weights, packed};
+use serde::Deserialize;
 
 /// What `crane-agent train` made; see `weights/README.md`.
 const BUILT_IN: &[u8] = include_bytes!("../../weights/paper.safetensors");
 
-/// Loads and checks the weights of `file`, or those in the program.
+/// A kind of sketch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Dense layers, as in the paper.
+    Paper,
+    /// Narrow cells, for real traffic.
+    Packed,
+}
+
+/// Weights of either profile.
+pub enum Loaded {
+    /// For dense layers.
+    Paper(Arc<Weights>),
+    /// For narrow cells.
+    Packed(Arc<packed::Weights>),
+}
+
+/// Loads and checks weights of `profile`.
+pub fn load_for(profile: Profile, file: Option<&Path>) -> anyhow::Result<Loaded> {
+    Ok(match profile {
+        Profile::Paper => Loaded::Paper(Arc::new(load(file)?)),
+        Profile::Packed => {
+            let weights = match file {
+                None => packed::Weights::built_in().context(INSIDE)?,
+                Some(path) => packed::Weights::load(&read(path)?)
+                    .with_context(|| path.display().to_string())?,
+            };
+            Loaded::Packed(Arc::new(weights))
+        }
+    })
+}
+
+/// Loads and checks the weights of `file`, or those in the program, for the
+/// paper profile.
 pub fn load(file: Option<&Path>) -> anyhow::Result<Weights> {
     let Some(path) = file else {
-        return Weights::load(BUILT_IN).context("the weights in this program");
+        return Weights::load(BUILT_IN).context(INSIDE);
     };
-    let bytes = std::fs::read(path).with_context(|| format!("weights {}", path.display()))?;
-    Weights::load(&bytes).with_context(|| path.display().to_string())
+    Weights::load(&read(path)?).with_context(|| path.display().to_string())
+}
+
+const INSIDE: &str = "the weights in this program";
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("weights {}", path.display()))
 }

@@ -19,7 +19,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
     );
     let empty = file("empty.pcap", "");
     let bad_key = file("key.toml", "[capture]\npromiscous = true\n");
-    let bad_value = file("value.toml", "[sketch]\nmax_layers = 9\n");
+    let bad_value = file("value.toml", "[sketch]\nbatch = 0\n");
     let foreign = file("foreign.safetensors", "these are no weights");
     let weights = file(
         "weights.toml",
@@ -79,7 +79,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         (
             &["run", "-c", &bad_value],
             78,
-            &["value.toml", "line 2", "9", "1 to 4"],
+            &["value.toml", "line 2", "batch", "1 to 65536"],
         ),
         (
             &["replay", &text, "-c", &weights],

@@ -180,7 +180,7 @@ fn what_a_slow_sketch_cannot_take_is_counted_as_dropped() {
     scattered(&path, 40_000);
     // Tensors on a CPU are slow, and this ring is small.
     let config = folder.path().join("slow.toml");
-    let slow = "[capture]\nring_slots = 1024\n[sketch]\nbatch = 64\ndevice = \"cpu-tensor\"\n";
+    let slow = "[capture]\nring_slots = 1024\n[sketch]\nbatch = 64\nprofile = \"paper\"\ndevice = \"cpu-tensor\"\n";
     std::fs::write(&config, slow).unwrap();
     let mut running = cable.capture(&["-i", "cable", "-c", config.to_str().unwrap()]);
     assert!(cable.send("cable", &path, RATE, 1).succeeds());
@@ -201,7 +201,7 @@ fn a_second_signal_ends_what_takes_too_long() {
     let config = folder.path().join("slow.toml");
     std::fs::write(
         &config,
-        "[sketch]\nbatch = 20000\ndevice = \"cpu-tensor\"\n",
+        "[sketch]\nbatch = 20000\nprofile = \"paper\"\ndevice = \"cpu-tensor\"\n",
     )
     .unwrap();
     let mut running = cable.capture(&["-i", "cable", "-c", config.to_str().unwrap()]);

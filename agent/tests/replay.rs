@@ -65,19 +65,23 @@ fn more_pairs_than_the_crown_holds_do_not_hide_the_heavy_ones() {
         })
         .collect();
     write_pcap(&path, &frames);
-    let output = agent(&["replay", "-q", path.to_str().unwrap(), "--format", "json"]);
-    let capture = &json(&output)["captures"][0];
+    let config = folder.path().join("small.toml");
+    std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
+    let (path, config) = (path.to_str().unwrap(), config.to_str().unwrap());
+    let args = [
+        "replay", "-q", path, "--format", "json", "--verify", "-c", config,
+    ];
+    let capture = &json(&agent(&args))["captures"][0];
     assert_eq!(capture["edges"], 20_000);
     assert_eq!(capture["top"][0]["packets"], 2000, "{capture}");
-    assert!(
-        capture["layers"].as_u64().unwrap() > 1,
-        "the sketch has grown"
-    );
+    assert!(capture["expansions"].as_u64().unwrap() >= 1);
+    assert!(capture["memory_bytes"].as_u64().unwrap() <= 128 << 10);
     let second = capture["top"][1]["packets"].as_u64().unwrap();
     assert!(
-        second < 400,
+        second < 20,
         "a pair with one packet is believed to have {second}"
     );
+    assert!(capture["verify"]["are"].as_f64().unwrap() < 0.2);
 }
 
 #[test]

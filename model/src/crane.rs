@@ -125,6 +125,20 @@ impl<K: Copy + Eq + Hash> Crane<K> {
         }
     }
 
+    /// Bytes that were of use so far: what a sketch of the same stream should
+    /// start with.
+    pub fn needed_bytes(&self) -> usize {
+        match &self.0 {
+            Profile::Paper(paper) => {
+                let loads = paper.layers.loads();
+                let layers = loads.iter().filter(|load| load.mean > 0.0).count().max(1);
+                let layer = paper.layers.memory_bytes() / loads.len().max(1);
+                layers * layer + paper.crown.entries().count() * Crown::<K>::ENTRY
+            }
+            Profile::Packed(packed) => packed.needed(),
+        }
+    }
+
     /// Forgets everything. The packed profile starts again with the memory
     /// that it needed, within its budget; the paper profile with one layer.
     pub fn reset(&mut self) -> Result<()> {

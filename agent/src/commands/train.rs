@@ -11,8 +11,9 @@ use crane_model::train::packed::{self, Progress};
 use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{Part, Profile, Train};
+use crate::cli::{Part, Train};
 use crate::stop;
+use crate::weights::Profile;
 
 /// Trains the profile that was asked for.
 pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {

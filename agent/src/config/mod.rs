@@ -17,6 +17,7 @@ use crate::decode;
 use crate::edge::Pair;
 use crate::size::Size;
 use crate::span::Span;
+use crate::weights::Profile;
 
 pub use read::ConfigError;
 
@@ -79,14 +80,13 @@ pub struct Window {
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sketch {
+    /// Which kind of sketch.
+    pub profile: Profile,
     /// Where the layers live.
     #[serde(deserialize_with = "from_text")]
     pub device: DeviceChoice,
     /// A weight file; none for the weights in the program.
     pub weights: Option<PathBuf>,
-    /// Layers at most.
-    #[serde(deserialize_with = "in_range::<_, usize, 1, 4>")]
-    pub max_layers: usize,
     /// Memory for one interface at most.
     #[serde(deserialize_with = "size::<_, { 128 << 10 }, { 1 << 30 }>")]
     pub memory: Size,
@@ -175,9 +175,9 @@ impl Default for Window {
 impl Default for Sketch {
     fn default() -> Self {
         Self {
+            profile: Profile::Packed,
             device: DeviceChoice::Auto,
             weights: None,
-            max_layers: 4,
             memory: Size(1 << 20),
             memory_total: Size(64 << 20),
             node_percent: 50,
