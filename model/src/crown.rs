@@ -12,7 +12,7 @@ pub const WAYS: usize = 8;
 
 /// Bytes that weigh as much as one packet when the lightest entry is sought,
 /// so that an edge of few large packets can stay beside one of many small.
-const BYTES_PER_PACKET: u64 = 512;
+pub const BYTES_PER_PACKET: u64 = 512;
 
 /// What is known of an edge in the crown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -48,6 +48,7 @@ impl Codes {
     }
 
     /// The id of an edge or a node.
+    #[inline]
     pub fn id<K: Hash>(&self, key: &K) -> u64 {
         fold(self.hasher.hash_one(key) ^ self.secret, ODD)
     }
@@ -58,6 +59,7 @@ impl Codes {
     }
 
     /// The cells of a short id in the layer numbered `layer` with `cells` cells.
+    #[inline]
     pub fn places(&self, id: u32, layer: usize, cells: usize) -> Places {
         let third = (cells / CELLS) as u64;
         let id = u64::from(id) << 32 | u64::from(!id);
@@ -107,6 +109,7 @@ const SALT: u64 = 0x243f_6a88_85a3_08d3;
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// High and low half of a 128-bit product: one multiplication mixes all bits.
+#[inline]
 pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64

@@ -17,7 +17,7 @@ use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 
 use crate::crane::Arrival;
-use crate::crown::{Count, Crown};
+use crate::crown::{BYTES_PER_PACKET, Count, Crown};
 use crate::executor::Load;
 use crate::packed::answers::Sight;
 use crate::packed::body::Body;
@@ -186,6 +186,9 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             let bounds = self.add(batch, &rest)?;
             self.look_at_noise(rest.len())?;
             for (candidate, bound) in rest.iter().zip(bounds) {
+                if self.is_light(&batch[candidate.at as usize], bound) {
+                    continue;
+                }
                 self.admit(
                     &batch[candidate.at as usize],
                     candidate.id,
@@ -211,6 +214,14 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             all.append(&mut bounds);
         }
         Ok(all)
+    }
+
+    /// Whether an edge is below the floor of the crown, as most are, whatever
+    /// of its bound is noise.
+    fn is_light(&self, arrival: &Arrival<K>, bound: u64) -> bool {
+        let bytes = bound.saturating_mul(arrival.bytes);
+        let enough = self.floor.saturating_mul(BYTES_PER_PACKET);
+        bound <= self.floor && bytes <= enough.saturating_mul(arrival.packets)
     }
 
     /// Moves an edge that outranks the lightest of its bucket to the crown,
