@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use candle_core::Device;
 
+use crate::error::first_line;
 use crate::executor::fused::Fused;
 use crate::executor::tensor::TensorExecutor;
 use crate::packed::plane::Home;
@@ -79,8 +80,12 @@ fn cuda(ordinal: usize) -> Result<Device> {
                 .into(),
         ));
     }
-    Device::new_cuda(ordinal)
-        .map_err(|e| fault(format!("{e}; is there such a GPU and its driver?")))
+    Device::new_cuda(ordinal).map_err(|e| {
+        fault(format!(
+            "{}; is there such a GPU and its driver?",
+            first_line(&e)
+        ))
+    })
 }
 
 impl fmt::Display for DeviceChoice {

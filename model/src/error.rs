@@ -7,7 +7,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A tensor operation failed.
-    #[error("tensor operation failed: {0}")]
+    #[error("tensor operation failed: {}", first_line(.0))]
     Tensor(#[from] candle_core::Error),
     /// A setting outside its range.
     #[error("{name} = {value} is not possible: {allowed}")]
@@ -33,4 +33,10 @@ pub enum Error {
     /// Weights that are not ours, damaged, or of another shape.
     #[error("weights cannot be used: {0}")]
     Weights(String),
+}
+
+/// The error without the backtrace that candle may add to it.
+pub(crate) fn first_line(error: &candle_core::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
 }

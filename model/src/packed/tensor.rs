@@ -1,11 +1,11 @@
 //! Cells as a candle tensor, on the CPU or a GPU.
 //!
 //! Values are u32 on the device, whatever they are packed to; what they weigh
-//! is counted as packed. Reading is one gather. Raising takes the larger of
-//! cell and value; where edges of a batch share a cell the device may write
-//! them in any order, so writing is repeated until every cell is as high as
-//! all its edges want. Each round raises at least one more, and two or three
-//! are enough in practice; the result is the same on every device.
+//! is counted as packed. Reading is one gather and the transfer of what it
+//! finds; raising is a gather, a maximum and a scatter, and transfers nothing
+//! back. The result is the same on every device.
+
+use std::cmp::Reverse;
 
 use candle_core::{DType, Device, Tensor};
 
@@ -58,29 +58,21 @@ impl<const BITS: u32> Plane for TensorCells<BITS> {
         if places.is_empty() {
             return Ok(());
         }
-        let places = self.upload(places.as_flattened().to_vec())?;
-        let wanted = values.iter().flat_map(|value| [*value; CELLS]).collect();
-        let wanted = self.upload(wanted)?;
-        loop {
-            let held = self.cells.gather(&places, 0)?;
-            let low = held.lt(&wanted)?;
-            if low.to_dtype(DType::U32)?.max_all()?.to_scalar::<u32>()? == 0 {
-                return Ok(());
-            }
-            // Edges that want no more than is there write what is there; they
-            // must not undo another's write, so they are left out.
-            let short: Vec<u32> = low
-                .to_vec1::<u8>()?
-                .iter()
-                .zip(0u32..)
-                .filter(|(low, _)| **low > 0)
-                .map(|(_, at)| at)
-                .collect();
-            let short = self.upload(short)?;
-            let at = places.index_select(&short, 0)?;
-            let value = wanted.index_select(&short, 0)?;
-            self.cells = self.cells.scatter(&at, &value, 0)?;
-        }
+        // Each cell once, with the highest value that its edges want: a device
+        // may write equal places in any order.
+        let cells = places.iter().zip(values);
+        let cells = cells.flat_map(|(places, value)| places.map(|place| (place, *value)));
+        let mut wanted: Vec<(u32, u32)> = cells.collect();
+        wanted.sort_unstable_by_key(|(place, value)| (*place, Reverse(*value)));
+        wanted.dedup_by_key(|(place, _)| *place);
+        let (places, values) = wanted.into_iter().unzip();
+        let places = self.upload(places)?;
+        let values = self
+            .cells
+            .gather(&places, 0)?
+            .maximum(&self.upload(values)?)?;
+        self.cells = self.cells.scatter(&places, &values, 0)?;
+        Ok(())
     }
 
     fn used(&self) -> Result<usize> {

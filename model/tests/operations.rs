@@ -1,0 +1,82 @@
+//! How many tensor operations a batch takes: a handful, whatever its size. On a
+//! GPU each is a launch, which is what a small batch costs there.
+//!
+//! Alone in its program: candle numbers every tensor it makes, so the numbers
+//! used up by a batch are its operations (and uploads).
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+use crane_model::packed::{Budget, Packed, Parts, Weights};
+use crane_model::{Arrival, DeviceChoice, Edge, Settings, Weighted};
+
+/// The number of the next tensor.
+fn number() -> usize {
+    let tensor = Tensor::new(0u8, &Device::Cpu).unwrap();
+    let shown = format!("{:?}", tensor.id());
+    shown
+        .trim_matches(|c: char| !c.is_ascii_digit())
+        .parse()
+        .unwrap()
+}
+
+/// Operations of a call, without the one that counts.
+fn operations(call: impl FnOnce()) -> usize {
+    let before = number();
+    call();
+    number() - before - 1
+}
+
+fn edge(n: u32) -> Edge {
+    Edge::new(n.wrapping_mul(0x9e37_79b9), n ^ 0x5555)
+}
+
+#[test]
+fn a_batch_is_a_few_operations_whatever_its_size() {
+    // Layers from the start, and so small that everything overflows.
+    let weights = Arc::new(Weights::built_in().unwrap());
+    let budget = Budget::fixed(64 << 10);
+    let device = DeviceChoice::CpuTensor;
+    let mut packed = Packed::<Edge>::new(weights, budget, Parts::ALL, 1, device).unwrap();
+    let mut of_batch = |size: u32, packets: u64| {
+        let batch: Vec<Arrival<Edge>> = (0..size)
+            .map(|n| Arrival {
+                key: edge(n),
+                edge: edge(n),
+                packets,
+                bytes: packets,
+            })
+            .collect();
+        operations(|| packed.store(&batch).unwrap())
+    };
+    of_batch(4096, 300);
+    let (small, large) = (of_batch(64, 300), of_batch(4096, 300));
+    assert!(small.abs_diff(large) <= 24, "{small} and {large}");
+    assert!(
+        large <= 64,
+        "{large} operations for a batch of the packed profile"
+    );
+
+    println!("a batch of 4096 in the packed profile: {large} operations");
+
+    let weights = include_bytes!("../../weights/paper.safetensors");
+    let weights = Arc::new(crane_model::Weights::load(weights).unwrap());
+    let settings = Settings {
+        start_layers: weights.layers.len(),
+        ..Settings::of(&weights)
+    };
+    let mut paper = device.open(weights, settings).unwrap();
+    let mut of_batch = |size: u32| {
+        let batch: Vec<Weighted> = (0..size).map(|n| Weighted::new(edge(n), 100)).collect();
+        operations(|| paper.store(&batch).unwrap())
+    };
+    of_batch(512);
+    let (small, large) = (of_batch(64), of_batch(512));
+    assert_eq!(small, large, "all layers at once, whatever the size");
+    assert!(
+        large <= 640,
+        "{large} operations for a batch of the paper profile"
+    );
+    println!("a batch in four layers of the paper profile: {large} operations");
+}
