@@ -318,3 +318,39 @@ fn a_star_a_scan_and_a_flood_are_like_any_other_stream() {
         );
     }
 }
+
+/// Half of the edges with 1 packet and half with 100 is nothing the decoder
+/// has learnt from; its witnesses see that, and the bound is the answer.
+#[test]
+fn a_stream_unlike_all_others_is_answered_no_worse_than_by_the_bound() {
+    for seed in 0..4 {
+        let mut sketch = sketch(Budget::fixed(64 << 10), DeviceChoice::Cpu);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let edges: Vec<(Edge, u64)> = (0..12_000)
+            .map(|_| {
+                (
+                    Edge::new(rng.random(), rng.random()),
+                    [1, 100][rng.random_range(0..2)],
+                )
+            })
+            .collect();
+        for chunk in edges.chunks(40) {
+            let batch: Batch = chunk.iter().map(|(edge, n)| arrival(*edge, *n)).collect();
+            sketch.store(&batch).unwrap();
+        }
+        let keys: Vec<Edge> = edges.iter().map(|(edge, _)| *edge).collect();
+        let wrong = |answers: Vec<u64>| -> u64 {
+            let answers = answers.into_iter().zip(&edges);
+            answers
+                .map(|(answer, (_, count))| answer.abs_diff(*count))
+                .sum()
+        };
+        let flows = sketch.flows(&keys).unwrap();
+        let decoded = wrong(flows.iter().map(|flow| flow.packets).collect());
+        let bound = wrong(sketch.bounds(&keys).unwrap());
+        assert!(
+            decoded <= 2 * bound,
+            "{decoded} wrong, {bound} by the bound"
+        );
+    }
+}

@@ -3,6 +3,9 @@
 //! The crown and the table are exact. What the layers say goes through the
 //! lens and the decoder, both of which are made up once after a store; then
 //! intervals are widened, or narrowed, until they hold most of the witnesses.
+//! The witnesses also judge the decoder: where the plain upper bound is clearly
+//! nearer to their counts, this stream is unlike all it has learnt from, and
+//! the bound is the answer.
 
 use std::hash::Hash;
 
@@ -26,7 +29,14 @@ pub(super) struct Sight {
     focus: Option<[f32; HIDDEN]>,
     /// By how much intervals are widened, in ln(1 + count).
     spread: f32,
+    /// Whether the witnesses are nearer to the bound than to the decoder.
+    bound_is_better: bool,
 }
+
+/// How much nearer they have to be, and in which measure: between the relative
+/// and the absolute error, as the decoder was trained.
+const CLEARLY: f64 = 0.8;
+const EXPONENT: f64 = 0.6;
 
 impl<K: Copy + Eq + Hash> Packed<K> {
     /// What is known of an edge, in the crown or in the layers. The layers
@@ -94,7 +104,10 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         };
         let [low, middle, high] = self.weights.decoder.decode(&focus, &view).quantiles;
         let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
-        let middle = count(middle);
+        let middle = match sight.bound_is_better {
+            true => bound,
+            false => count(middle),
+        };
         [
             count(low - sight.spread).min(middle),
             middle,
@@ -145,10 +158,22 @@ impl<K: Copy + Eq + Hash> Packed<K> {
                 .map(|(reading, count)| self.missed(&focus, &lens.view(reading), *count));
             covering(missed.collect())
         });
-        Ok(Sight {
+        let sight = Sight {
             lens,
             focus,
             spread,
+            bound_is_better: false,
+        };
+        let (mut of_bound, mut of_decoder) = (0.0, 0.0);
+        for (reading, count) in readings.iter().zip(&counts) {
+            let [_, middle, _] = self.layered(&sight, reading);
+            let weight = (*count as f64).powf(-EXPONENT);
+            of_bound += reading.bound().abs_diff(*count) as f64 * weight;
+            of_decoder += middle.abs_diff(*count) as f64 * weight;
+        }
+        Ok(Sight {
+            bound_is_better: of_bound < CLEARLY * of_decoder,
+            ..sight
         })
     }
 
