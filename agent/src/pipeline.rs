@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -63,6 +63,7 @@ pub struct Pipeline {
     lanes: u64,
     origin: u64,
     exports: bool,
+    reader: Thread,
     worker: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -113,6 +114,7 @@ impl Pipeline {
             lanes: 0,
             origin: now(),
             exports: false,
+            reader: worker.thread().clone(),
             worker: Some(worker),
         })
     }
@@ -156,7 +158,8 @@ impl Pipeline {
         let tally = Arc::new(Tally::default());
         let share = capture.buffer_total.0 / sharing.max(1) as u64 / RING_SHARE;
         let slots = (share as usize / size_of::<Edge>()).clamp(LEAST_SLOTS, capture.ring_slots);
-        let (tap, consumer) = ring(slots, Arc::clone(&tally), capture, self.seed);
+        let reader = (self.reader.clone(), self.config.sketch.batch);
+        let (tap, consumer) = ring(slots, reader, Arc::clone(&tally), capture, self.seed);
         let lane = Lane::new(Parts {
             name: name.into(),
             tally,
@@ -173,6 +176,7 @@ impl Pipeline {
         self.lanes += 1;
         let sent = self.requests.send(Request::Lane(Box::new(lane)));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
+        self.reader.unpark();
         Ok(tap)
     }
 
@@ -217,6 +221,7 @@ impl Pipeline {
     pub fn finish(mut self, limit: Option<Duration>) -> anyhow::Result<Vec<Summary>> {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let _ = self.requests.send(Request::Finish(deadline));
+        self.reader.unpark();
         self.join()?;
         Ok(self.ended.try_iter().collect())
     }

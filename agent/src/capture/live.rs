@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -22,12 +23,20 @@ use crate::ring::Tap;
 const TICK: Duration = Duration::from_millis(100);
 /// Pause between attempts to open an interface that went away.
 const RETRY: Duration = Duration::from_secs(1);
+/// Pause between looks at an interface on which nothing happens.
+const QUIET: Duration = Duration::from_secs(10);
 /// How long the kernel may hold packets back to hand over many at once.
 pub const HAND_OVER: Duration = Duration::from_millis(50);
 /// Packets taken from one interface before the others have their turn.
 const MOST_AT_ONCE: usize = 4096;
 /// Bounds of one interface's kernel buffer.
-const BUFFER: (u64, u64) = (1 << 20, 64 << 20);
+const BUFFER: (u64, u64) = (256 << 10, 64 << 20);
+/// From here on the kernel hands packets over in blocks. It has blocks of
+/// 256 KiB, and with fewer than four of them it soon has none to write to.
+const IN_BLOCKS: u64 = 1 << 20;
+/// How long packets gather that are handed over one by one: each would wake
+/// us otherwise.
+const GATHER: Duration = Duration::from_millis(1);
 
 /// The interfaces that are meant. When none are named: all that are up,
 /// without loopback; loopback alone if there is nothing else.
@@ -122,7 +131,9 @@ struct Open {
     index: Option<u32>,
     dropped: Wrapping,
     interface_dropped: Wrapping,
-    stats_at: Instant,
+    looked_at: Instant,
+    /// Whether nothing came since.
+    quiet: bool,
 }
 
 /// A counter of libpcap: 32 bits that wrap.
@@ -164,6 +175,7 @@ impl Interface {
             .promisc(self.settings.promiscuous)
             .buffer_size(i32::try_from(self.buffer)?)
             .timeout(HAND_OVER.as_millis() as i32)
+            .immediate_mode(!self.is_in_blocks())
             .open()
             .map_err(|error| explain(name, &error))?
             .setnonblock()?;
@@ -187,8 +199,13 @@ impl Interface {
             capture,
             dropped: Wrapping::default(),
             interface_dropped: Wrapping::default(),
-            stats_at: Instant::now(),
+            looked_at: Instant::now(),
+            quiet: true,
         })
+    }
+
+    fn is_in_blocks(&self) -> bool {
+        self.buffer >= IN_BLOCKS
     }
 
     /// Takes what the kernel has; an error closes the capture.
@@ -196,6 +213,7 @@ impl Interface {
         let Some(open) = &mut self.capture else {
             return;
         };
+        open.quiet = false;
         let (tap, link) = (&mut self.tap, open.link);
         let result = open.capture.dispatch(Some(MOST_AT_ONCE), |packet| {
             let seconds = packet.header.ts.tv_sec as u64;
@@ -231,7 +249,7 @@ impl Interface {
         let Some(open) = &mut self.capture else {
             return;
         };
-        open.stats_at = Instant::now();
+        (open.looked_at, open.quiet) = (Instant::now(), true);
         if let Ok(stats) = open.capture.stats() {
             let tally = self.tap.tally();
             tally
@@ -243,9 +261,11 @@ impl Interface {
     }
 
     /// What is due now and then: drop counters, opening again what went away.
+    /// A look takes several system calls, too many for hundreds of interfaces
+    /// on which nothing happens.
     fn look_after(&mut self) {
         match &self.capture {
-            Some(open) if open.stats_at.elapsed() >= RETRY => {
+            Some(open) if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } => {
                 // libpcap may miss this: it looks once, maybe too early.
                 if open.index != index(&self.name) {
                     self.drain();
@@ -285,11 +305,20 @@ pub fn open(interfaces: &mut [Interface]) -> anyhow::Result<()> {
 /// Captures until `stop`, then takes what the kernel still has.
 pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
     let mut complaints = Seldom::default();
+    let mut looked_at = Instant::now();
+    let in_blocks = interfaces.iter().all(Interface::is_in_blocks);
     while !stop.load(Relaxed) {
-        for at in ready(&interfaces, &mut complaints) {
-            interfaces[at].drain();
+        let ready = ready(&interfaces, &mut complaints);
+        for at in &ready {
+            interfaces[*at].drain();
         }
-        interfaces.iter_mut().for_each(Interface::look_after);
+        if looked_at.elapsed() >= TICK {
+            interfaces.iter_mut().for_each(Interface::look_after);
+            looked_at = Instant::now();
+        }
+        if !in_blocks && !ready.is_empty() {
+            thread::sleep(GATHER);
+        }
     }
     for interface in &mut interfaces {
         interface.drain();
@@ -314,7 +343,7 @@ fn ready(interfaces: &[Interface], complaints: &mut Seldom) -> Vec<usize> {
         if complaints.allows() {
             tracing::error!(%error, "waiting for packets failed");
         }
-        std::thread::sleep(TICK);
+        thread::sleep(TICK);
     }
     let places = places.into_iter().zip(&fds);
     places
