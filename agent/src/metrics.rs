@@ -253,8 +253,17 @@ fn write_loads(text: &mut String, snapshot: &Snapshot) {
 
 /// Families whose series come and go, and the watch list.
 fn write_hitters(text: &mut String, snapshot: &Snapshot) {
-    let pair = |flow: &Flow<Pair>| format!("src=\"{}\",dst=\"{}\"", flow.key.src(), flow.key.dst());
-    let node = |flow: &Flow<Ipv6Addr>| format!("ip=\"{}\"", flow.key.to_canonical());
+    let pair = |text: &mut String, flow: &Flow<Pair>| {
+        let _ = write!(
+            text,
+            "src=\"{}\",dst=\"{}\"",
+            flow.key.src(),
+            flow.key.dst()
+        );
+    };
+    let node = |text: &mut String, flow: &Flow<Ipv6Addr>| {
+        let _ = write!(text, "ip=\"{}\"", flow.key.to_canonical());
+    };
     write_family(
         text,
         snapshot,
@@ -297,7 +306,7 @@ fn write_family<K>(
     snapshot: &Snapshot,
     name: &str,
     of_whom: &str,
-    labels: impl Fn(&Flow<K>) -> String,
+    labels: impl Fn(&mut String, &Flow<K>),
     flows: fn(&Exported) -> Vec<&Flow<K>>,
 ) {
     for (unit, what, value) in [
@@ -326,7 +335,7 @@ fn write_series<K>(
     snapshot: &Snapshot,
     name: &str,
     help: &str,
-    labels: impl Fn(&Flow<K>) -> String,
+    labels: impl Fn(&mut String, &Flow<K>),
     value: fn(&Flow<K>) -> u64,
     flows: fn(&Exported) -> Vec<&Flow<K>>,
 ) {
@@ -334,8 +343,9 @@ fn write_series<K>(
     for view in &snapshot.interfaces {
         let interface = escape(&view.name);
         for flow in flows(&view.exported) {
-            let (labels, value) = (labels(flow), value(flow));
-            let _ = writeln!(text, "{name}{{interface=\"{interface}\",{labels}}} {value}");
+            let _ = write!(text, "{name}{{interface=\"{interface}\",");
+            labels(text, flow);
+            let _ = writeln!(text, "}} {}", value(flow));
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -17,7 +17,7 @@ use crate::edge::Pair;
 use crate::lane::{Lane, Work};
 use crate::question::Question;
 use crate::report::Summary;
-use crate::ring::full_batch;
+use crate::ring::{WorkerGone, full_batch};
 use crate::snapshot::{InterfaceView, Snapshot};
 
 /// When a batch is stored.
@@ -43,9 +43,35 @@ pub enum Request {
 
 /// How long readers may see old numbers.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
-/// How long the worker rests when no batch is full; captures wake it earlier
-/// if one becomes so.
-const NAP: Duration = Duration::from_millis(20);
+/// How long the worker rests when no batch is full. Captures wake it when one
+/// is, and so does everyone who wants something.
+const NAP: Duration = Duration::from_millis(50);
+
+/// The way to the worker.
+#[derive(Clone)]
+pub struct Desk {
+    requests: Sender<Request>,
+    worker: Thread,
+}
+
+impl Desk {
+    /// The desk of the thread that works on `requests`.
+    pub fn new(requests: Sender<Request>, worker: Thread) -> Self {
+        Self { requests, worker }
+    }
+
+    /// Hands in a request.
+    pub fn send(&self, request: Request) -> Result<(), WorkerGone> {
+        self.requests.send(request).map_err(|_| WorkerGone)?;
+        self.worker.unpark();
+        Ok(())
+    }
+
+    /// Who works there.
+    pub fn worker(&self) -> Thread {
+        self.worker.clone()
+    }
+}
 
 /// The worker. [`Worker::run`] ends when it is asked to, all captures have
 /// ended and their rings are empty.
@@ -119,7 +145,10 @@ impl Worker {
                 return Ok(());
             }
             if !stored {
-                thread::park_timeout(NAP);
+                thread::park_timeout(match self.cut {
+                    Cut::Linger(linger) => linger.min(NAP),
+                    Cut::Count => NAP,
+                });
             }
         }
     }

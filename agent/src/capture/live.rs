@@ -3,6 +3,7 @@
 //! A few threads share all interfaces: each waits for its share of them at
 //! once and drains whichever has packets, so an idle interface costs nothing.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -10,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use pcap::{Active, Capture, Device};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 
 use super::pattern::Pattern;
 use super::{Link, Packet};
 use crate::config;
 use crate::decode::Direction;
-use crate::log::Seldom;
 use crate::ring::Tap;
 
 /// How long a stop or a lost interface may go unnoticed.
@@ -204,6 +206,16 @@ impl Interface {
         })
     }
 
+    /// Has `epoll` tell by the number `at` that there are packets. Closing the
+    /// capture ends this.
+    fn register(&self, epoll: &OwnedFd, at: usize) -> rustix::io::Result<()> {
+        let Some(open) = &self.capture else {
+            return Ok(());
+        };
+        let at = epoll::EventData::new_u64(at as u64);
+        epoll::add(epoll, &open.capture, at, epoll::EventFlags::IN)
+    }
+
     fn is_in_blocks(&self) -> bool {
         self.buffer >= IN_BLOCKS
     }
@@ -262,8 +274,8 @@ impl Interface {
 
     /// What is due now and then: drop counters, opening again what went away.
     /// A look takes several system calls, too many for hundreds of interfaces
-    /// on which nothing happens.
-    fn look_after(&mut self) {
+    /// on which nothing happens. Whether it was opened.
+    fn look_after(&mut self) -> bool {
         match &self.capture {
             Some(open) if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } => {
                 // libpcap may miss this: it looks once, maybe too early.
@@ -275,7 +287,10 @@ impl Interface {
                 }
             }
             None if Instant::now() >= self.retry_at => match self.open() {
-                Ok(()) => tracing::info!(interface = self.name, "capture is back"),
+                Ok(()) => {
+                    tracing::info!(interface = self.name, "capture is back");
+                    return true;
+                }
                 Err(error) => {
                     tracing::debug!(interface = self.name, "{error:#}");
                     self.retry_at = Instant::now() + RETRY;
@@ -283,6 +298,7 @@ impl Interface {
             },
             _ => {}
         }
+        false
     }
 }
 
@@ -304,21 +320,8 @@ pub fn open(interfaces: &mut [Interface]) -> anyhow::Result<()> {
 
 /// Captures until `stop`, then takes what the kernel still has.
 pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
-    let mut complaints = Seldom::default();
-    let mut looked_at = Instant::now();
-    let in_blocks = interfaces.iter().all(Interface::is_in_blocks);
-    while !stop.load(Relaxed) {
-        let ready = ready(&interfaces, &mut complaints);
-        for at in &ready {
-            interfaces[*at].drain();
-        }
-        if looked_at.elapsed() >= TICK {
-            interfaces.iter_mut().for_each(Interface::look_after);
-            looked_at = Instant::now();
-        }
-        if !in_blocks && !ready.is_empty() {
-            thread::sleep(GATHER);
-        }
+    if let Err(error) = watch(&mut interfaces, stop) {
+        tracing::error!(%error, "waiting for packets failed");
     }
     for interface in &mut interfaces {
         interface.drain();
@@ -326,30 +329,43 @@ pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
     }
 }
 
-/// Waits for packets, one tick at most; returns which interfaces have some.
-fn ready(interfaces: &[Interface], complaints: &mut Seldom) -> Vec<usize> {
-    let open = interfaces.iter().enumerate();
-    let open = open.filter_map(|(at, interface)| Some((at, interface.capture.as_ref()?)));
-    let (places, mut fds): (Vec<usize>, Vec<PollFd<'_>>) = open
-        .map(|(at, open)| (at, PollFd::new(&open.capture, PollFlags::IN)))
-        .unzip();
+/// Drains whichever interface has packets until `stop`.
+fn watch(interfaces: &mut [Interface], stop: &AtomicBool) -> rustix::io::Result<()> {
     let tick = Timespec {
         tv_sec: 0,
         tv_nsec: TICK.as_nanos() as i64,
     };
-    if let Err(error) = poll(&mut fds, Some(&tick))
-        && error != rustix::io::Errno::INTR
-    {
-        if complaints.allows() {
-            tracing::error!(%error, "waiting for packets failed");
-        }
-        thread::sleep(TICK);
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (at, interface) in interfaces.iter().enumerate() {
+        interface.register(&epoll, at)?;
     }
-    let places = places.into_iter().zip(&fds);
-    places
-        .filter(|(_, fd)| !fd.revents().is_empty())
-        .map(|(at, _)| at)
-        .collect()
+    let in_blocks = interfaces.iter().all(Interface::is_in_blocks);
+    let mut ready: Vec<epoll::Event> = Vec::with_capacity(interfaces.len());
+    let mut looked_at = Instant::now();
+    while !stop.load(Relaxed) {
+        ready.clear();
+        match epoll::wait(&epoll, spare_capacity(&mut ready), Some(&tick)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        for event in &ready {
+            // Copied, because the kernel packs its events.
+            let at = { event.data }.u64() as usize;
+            interfaces[at].drain();
+        }
+        if looked_at.elapsed() >= TICK {
+            for (at, interface) in interfaces.iter_mut().enumerate() {
+                if interface.look_after() {
+                    interface.register(&epoll, at)?;
+                }
+            }
+            looked_at = Instant::now();
+        }
+        if !in_blocks && !ready.is_empty() {
+            thread::sleep(GATHER);
+        }
+    }
+    Ok(())
 }
 
 /// libpcap's errors in the words of this agent.
