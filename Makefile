@@ -26,11 +26,12 @@ test: setup-test
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) test --locked --workspace
 
-## bench: store and query on one core, then replay beside tcpdump, nfpcapd and softflowd
+## bench: store and query on one core, then replay and live capture beside others
 bench: setup
-	@sh .ci/need tcpdump tcpdump nfpcapd nfdump softflowd softflowd taskset util-linux
+	@sh .ci/need tcpdump tcpdump nfpcapd nfdump softflowd softflowd taskset util-linux \
+	  ip iproute2 tcpreplay tcpreplay trafgen netsniff-ng
 	RAYON_NUM_THREADS=1 $(CARGO) bench --locked -p crane-model
-	$(CARGO) bench --locked -p crane-agent --bench speed
+	$(CARGO) bench --locked -p crane-agent --bench speed --bench growth --bench live
 
 ## check-cuda: compile and link the CUDA build, without a GPU (10 to 20 minutes)
 check-cuda: setup

@@ -1,52 +1,137 @@
 //! Every metric this agent exports: its name, its help, where its value comes
 //! from. Nothing else in the agent emits metrics.
 //!
-//! Counters and gauges are taken from the books and the snapshot at each
-//! scrape. Families whose series come and go (heavy hitters) are written
-//! behind them by hand: the exporter cannot forget a series.
+//! Histograms are recorded as batches are stored. Everything else is written
+//! at each scrape, straight from the books and the snapshot: nothing is looked
+//! up by its name, and a series nobody has any more is not there any more.
 #![allow(clippy::disallowed_macros)]
 
-use std::fmt::Write;
+use std::borrow::Cow;
+use std::fmt::{Display, Write};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
 use crane_model::Flow;
-use metrics::{
-    Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
-    histogram,
-};
+use metrics::{Histogram, Unit, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::edge::Pair;
 use crate::process;
-use crate::snapshot::{Exported, Snapshot};
+use crate::snapshot::{Exported, InterfaceView, Snapshot};
 use crate::tally::Ignored;
 
-const PACKETS: &str = "crane_capture_packets_total";
-const BYTES: &str = "crane_capture_bytes_total";
 const DROPPED: &str = "crane_capture_dropped_packets_total";
 const IGNORED: &str = "crane_capture_ignored_packets_total";
-const UP: &str = "crane_interface_up";
-const RING_SLOTS: &str = "crane_ring_slots";
-const RING_USED: &str = "crane_ring_used_slots";
-const EDGES: &str = "crane_sketch_edges_total";
-const LAYERS: &str = "crane_sketch_layers";
-const EXPANSIONS: &str = "crane_sketch_expansions_total";
-const MEMORY: &str = "crane_sketch_memory_bytes";
 const LOAD: &str = "crane_sketch_load_ratio";
-const SATURATED: &str = "crane_sketch_saturated";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
 const BUILD: &str = "crane_build_info";
 
-const WINDOW_SECONDS: &str = "crane_window_seconds";
-const WINDOW_START: &str = "crane_window_start_timestamp_seconds";
-const WINDOW_PACKETS: &str = "crane_window_packets";
-const WINDOW_BYTES: &str = "crane_window_bytes";
-const WINDOW_COMPLETE: &str = "crane_window_complete";
+/// Name, kind and help of a family with one series an interface, and the
+/// value of that.
+type Family = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&InterfaceView) -> f64,
+);
+
+/// What came in is read last: it is never less than what became of it.
+const FAMILIES: [Family; 15] = [
+    (
+        "crane_sketch_edges_total",
+        "counter",
+        "Packets stored in the sketch.",
+        |view| view.tally.edges.load(Relaxed) as f64,
+    ),
+    (
+        "crane_capture_bytes_total",
+        "counter",
+        "Bytes on the wire of the packets the capture handed over.",
+        |view| view.tally.bytes.load(Relaxed) as f64,
+    ),
+    (
+        "crane_capture_packets_total",
+        "counter",
+        "Packets the capture handed over.",
+        |view| view.tally.packets.load(Relaxed) as f64,
+    ),
+    (
+        "crane_interface_up",
+        "gauge",
+        "1 while the capture is open.",
+        |view| f64::from(u8::from(view.tally.up.load(Relaxed))),
+    ),
+    (
+        "crane_ring_slots",
+        "gauge",
+        "Slots of the ring between capture and sketch.",
+        |view| view.tally.ring_slots.load(Relaxed) as f64,
+    ),
+    (
+        "crane_ring_used_slots",
+        "gauge",
+        "Slots of the ring that are taken.",
+        |view| view.tally.ring_used.load(Relaxed) as f64,
+    ),
+    (
+        "crane_sketch_layers",
+        "gauge",
+        "Layers of the sketch.",
+        |view| view.loads.len() as f64,
+    ),
+    (
+        "crane_sketch_expansions_total",
+        "counter",
+        "Layers added because the top one was full.",
+        |view| view.expansions as f64,
+    ),
+    (
+        "crane_sketch_memory_bytes",
+        "gauge",
+        "Memory of the sketch, layers and crown.",
+        |view| view.memory_bytes as f64,
+    ),
+    (
+        "crane_sketch_saturated",
+        "gauge",
+        "1 when a cell is full and counts may be too low.",
+        |view| f64::from(u8::from(view.saturated)),
+    ),
+    (
+        "crane_window_seconds",
+        "gauge",
+        "Length of the window that is exported, so far if it is not complete.",
+        |view| view.answering().seconds(),
+    ),
+    (
+        "crane_window_start_timestamp_seconds",
+        "gauge",
+        "When that window began.",
+        |view| view.answering().start.unwrap_or(0) as f64 / 1e9,
+    ),
+    (
+        "crane_window_packets",
+        "gauge",
+        "Packets in that window.",
+        |view| view.answering().packets as f64,
+    ),
+    (
+        "crane_window_bytes",
+        "gauge",
+        "Bytes in that window.",
+        |view| view.answering().bytes as f64,
+    ),
+    (
+        "crane_window_complete",
+        "gauge",
+        "1 if that window is over, 0 if it is the first one.",
+        |view| f64::from(u8::from(view.answering().is_complete())),
+    ),
+];
 
 /// Histograms of one interface's batches.
 pub struct BatchMetrics {
@@ -98,44 +183,8 @@ impl Exporter {
 
     /// The text of a scrape.
     pub fn render(&self, snapshot: &Snapshot) -> String {
-        for view in &snapshot.interfaces {
-            let interface = || view.name.clone();
-            let (tally, window) = (&view.tally, view.answering());
-            for (reason, value) in tally.dropped() {
-                counter!(DROPPED, "interface" => interface(), "reason" => reason).absolute(value);
-            }
-            for reason in Ignored::ALL {
-                counter!(IGNORED, "interface" => interface(), "reason" => reason.name())
-                    .absolute(tally.ignored(reason));
-            }
-            // What came in is read last: it is never less than what became of it.
-            let totals = [
-                (EDGES, &tally.edges),
-                (BYTES, &tally.bytes),
-                (PACKETS, &tally.packets),
-            ];
-            for (name, value) in totals {
-                counter!(name, "interface" => interface()).absolute(value.load(Relaxed));
-            }
-            counter!(EXPANSIONS, "interface" => interface()).absolute(view.expansions as u64);
-            let gauges = [
-                (UP, f64::from(u8::from(tally.up.load(Relaxed)))),
-                (RING_SLOTS, tally.ring_slots.load(Relaxed) as f64),
-                (RING_USED, tally.ring_used.load(Relaxed) as f64),
-                (LAYERS, view.loads.len() as f64),
-                (MEMORY, view.memory_bytes as f64),
-                (SATURATED, f64::from(u8::from(view.saturated))),
-                (WINDOW_SECONDS, window.seconds()),
-                (WINDOW_START, window.start.unwrap_or(0) as f64 / 1e9),
-                (WINDOW_PACKETS, window.packets as f64),
-                (WINDOW_BYTES, window.bytes as f64),
-                (WINDOW_COMPLETE, f64::from(u8::from(window.is_complete()))),
-            ];
-            for (name, value) in gauges {
-                gauge!(name, "interface" => interface()).set(value);
-            }
-        }
         let mut text = self.handle.render();
+        write_books(&mut text, snapshot);
         write_loads(&mut text, snapshot);
         write_hitters(&mut text, snapshot);
         process::write(&mut text);
@@ -143,28 +192,78 @@ impl Exporter {
     }
 }
 
-/// Layers come and go with windows.
-fn write_loads(text: &mut String, snapshot: &Snapshot) {
-    let _ = writeln!(
-        text,
-        "# HELP {LOAD} How full a layer is.\n# TYPE {LOAD} gauge"
-    );
+/// What became of packets, and the families with a series an interface.
+fn write_books(text: &mut String, snapshot: &Snapshot) {
+    head(text, DROPPED, "counter", "Packets lost, by who lost them.");
     for view in &snapshot.interfaces {
-        let interface = escape(&view.name);
-        for (layer, load) in (1..).zip(&view.loads) {
-            let _ = writeln!(
-                text,
-                "{LOAD}{{interface=\"{interface}\",layer=\"{layer}\"}} {load}"
-            );
+        for (reason, value) in view.tally.dropped() {
+            labelled(text, DROPPED, &view.name, ("reason", reason), value);
         }
     }
-    text.push('\n');
+    head(
+        text,
+        IGNORED,
+        "counter",
+        "Packets that are no edge, by reason.",
+    );
+    for view in &snapshot.interfaces {
+        for reason in Ignored::ALL {
+            let value = view.tally.ignored(reason);
+            labelled(text, IGNORED, &view.name, ("reason", reason.name()), value);
+        }
+    }
+    for (name, kind, help, value) in FAMILIES {
+        head(text, name, kind, help);
+        for view in &snapshot.interfaces {
+            let (interface, value) = (escape(&view.name), value(view));
+            let _ = writeln!(text, "{name}{{interface=\"{interface}\"}} {value}");
+        }
+    }
+}
+
+/// The lines before the series of a family.
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "\n# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// A series of an interface with a label of its own.
+fn labelled(
+    text: &mut String,
+    name: &str,
+    interface: &str,
+    (label, which): (&str, impl Display),
+    value: impl Display,
+) {
+    let interface = escape(interface);
+    let _ = writeln!(
+        text,
+        "{name}{{interface=\"{interface}\",{label}=\"{which}\"}} {value}"
+    );
+}
+
+/// Layers come and go with windows.
+fn write_loads(text: &mut String, snapshot: &Snapshot) {
+    head(text, LOAD, "gauge", "How full a layer is.");
+    for view in &snapshot.interfaces {
+        for (layer, load) in (1..).zip(&view.loads) {
+            labelled(text, LOAD, &view.name, ("layer", layer), load);
+        }
+    }
 }
 
 /// Families whose series come and go, and the watch list.
 fn write_hitters(text: &mut String, snapshot: &Snapshot) {
-    let pair = |flow: &Flow<Pair>| format!("src=\"{}\",dst=\"{}\"", flow.key.src(), flow.key.dst());
-    let node = |flow: &Flow<Ipv6Addr>| format!("ip=\"{}\"", flow.key.to_canonical());
+    let pair = |text: &mut String, flow: &Flow<Pair>| {
+        let _ = write!(
+            text,
+            "src=\"{}\",dst=\"{}\"",
+            flow.key.src(),
+            flow.key.dst()
+        );
+    };
+    let node = |text: &mut String, flow: &Flow<Ipv6Addr>| {
+        let _ = write!(text, "ip=\"{}\"", flow.key.to_canonical());
+    };
     write_family(
         text,
         snapshot,
@@ -207,7 +306,7 @@ fn write_family<K>(
     snapshot: &Snapshot,
     name: &str,
     of_whom: &str,
-    labels: impl Fn(&Flow<K>) -> String,
+    labels: impl Fn(&mut String, &Flow<K>),
     flows: fn(&Exported) -> Vec<&Flow<K>>,
 ) {
     for (unit, what, value) in [
@@ -236,70 +335,33 @@ fn write_series<K>(
     snapshot: &Snapshot,
     name: &str,
     help: &str,
-    labels: impl Fn(&Flow<K>) -> String,
+    labels: impl Fn(&mut String, &Flow<K>),
     value: fn(&Flow<K>) -> u64,
     flows: fn(&Exported) -> Vec<&Flow<K>>,
 ) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+    head(text, name, "gauge", help);
     for view in &snapshot.interfaces {
         let interface = escape(&view.name);
         for flow in flows(&view.exported) {
-            let (labels, value) = (labels(flow), value(flow));
-            let _ = writeln!(text, "{name}{{interface=\"{interface}\",{labels}}} {value}");
+            let _ = write!(text, "{name}{{interface=\"{interface}\",");
+            labels(text, flow);
+            let _ = writeln!(text, "}} {}", value(flow));
         }
     }
-    text.push('\n');
 }
 
-fn escape(label: &str) -> String {
-    label
+fn escape(label: &str) -> Cow<'_, str> {
+    if !label.contains(['\\', '"', '\n']) {
+        return label.into();
+    }
+    let escaped = label
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
-        .replace('\n', "\\n")
+        .replace('\n', "\\n");
+    escaped.into()
 }
 
 fn describe() {
-    describe_counter!(PACKETS, Unit::Count, "Packets the capture handed over.");
-    describe_counter!(BYTES, Unit::Bytes, "Bytes on the wire of these packets.");
-    describe_counter!(DROPPED, Unit::Count, "Packets lost, by who lost them.");
-    describe_counter!(IGNORED, Unit::Count, "Packets that are no edge, by reason.");
-    describe_gauge!(UP, Unit::Count, "1 while the capture is open.");
-    describe_gauge!(
-        RING_SLOTS,
-        Unit::Count,
-        "Slots of the ring between capture and sketch."
-    );
-    describe_gauge!(RING_USED, Unit::Count, "Slots of the ring that are taken.");
-    describe_counter!(EDGES, Unit::Count, "Packets stored in the sketch.");
-    describe_gauge!(LAYERS, Unit::Count, "Layers of the sketch.");
-    describe_counter!(
-        EXPANSIONS,
-        Unit::Count,
-        "Layers added because the top one was full."
-    );
-    describe_gauge!(
-        MEMORY,
-        Unit::Bytes,
-        "Memory of the sketch, layers and crown."
-    );
-    describe_gauge!(
-        SATURATED,
-        Unit::Count,
-        "1 when a cell is full and counts may be too low."
-    );
-    describe_gauge!(
-        WINDOW_SECONDS,
-        Unit::Seconds,
-        "Length of the window that is exported, so far if it is not complete."
-    );
-    describe_gauge!(WINDOW_START, Unit::Seconds, "When that window began.");
-    describe_gauge!(WINDOW_PACKETS, Unit::Count, "Packets in that window.");
-    describe_gauge!(WINDOW_BYTES, Unit::Bytes, "Bytes in that window.");
-    describe_gauge!(
-        WINDOW_COMPLETE,
-        Unit::Count,
-        "1 if that window is over, 0 if it is the first one."
-    );
     describe_histogram!(BATCH_EDGES, Unit::Count, "Packets of a batch.");
     describe_histogram!(BATCH_SECONDS, Unit::Seconds, "Time to store a batch.");
     describe_gauge!(

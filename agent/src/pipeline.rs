@@ -1,6 +1,6 @@
 //! What live capture and replay share: rings, sketches, worker, snapshot.
 
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::sketches::Blueprint;
 use crate::snapshot::Snapshot;
 use crate::span::Span;
 use crate::tally::Tally;
-use crate::worker::{Cut, Request, Worker, now};
+use crate::worker::{Cut, Desk, Request, Worker, now};
 
 /// Share of the capture buffers that rings may take.
 const RING_SHARE: u64 = 4;
@@ -51,7 +51,7 @@ pub struct Pipeline {
     /// What it knows.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Where questions go.
-    pub requests: Sender<Request>,
+    pub desk: Desk,
     ended: Receiver<Summary>,
     config: Config,
     purpose: Purpose,
@@ -101,7 +101,7 @@ impl Pipeline {
             .spawn(move || worker.run())?;
         Ok(Self {
             snapshot,
-            requests,
+            desk: Desk::new(requests, worker.thread().clone()),
             ended,
             config: config.clone(),
             purpose,
@@ -156,7 +156,8 @@ impl Pipeline {
         let tally = Arc::new(Tally::default());
         let share = capture.buffer_total.0 / sharing.max(1) as u64 / RING_SHARE;
         let slots = (share as usize / size_of::<Edge>()).clamp(LEAST_SLOTS, capture.ring_slots);
-        let (tap, consumer) = ring(slots, Arc::clone(&tally), capture, self.seed);
+        let reader = (self.desk.worker(), self.config.sketch.batch);
+        let (tap, consumer) = ring(slots, reader, Arc::clone(&tally), capture, self.seed);
         let lane = Lane::new(Parts {
             name: name.into(),
             tally,
@@ -171,7 +172,7 @@ impl Pipeline {
             metrics: self.exports.then(|| BatchMetrics::of(name)),
         })?;
         self.lanes += 1;
-        let sent = self.requests.send(Request::Lane(Box::new(lane)));
+        let sent = self.desk.send(Request::Lane(Box::new(lane)));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
         Ok(tap)
     }
@@ -216,7 +217,7 @@ impl Pipeline {
     /// lost.
     pub fn finish(mut self, limit: Option<Duration>) -> anyhow::Result<Vec<Summary>> {
         let deadline = limit.map(|limit| Instant::now() + limit);
-        let _ = self.requests.send(Request::Finish(deadline));
+        let _ = self.desk.send(Request::Finish(deadline));
         self.join()?;
         Ok(self.ended.try_iter().collect())
     }

@@ -4,7 +4,7 @@
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
@@ -24,11 +24,24 @@ const HANDFUL: usize = 256;
 pub struct Tap {
     tally: Arc<Tally>,
     ring: Producer<Edge>,
+    /// Behind the ring: what is woken at the end shall see that it is the end.
+    reader: Reader,
+    /// How much is worth waking the reader for.
+    full: usize,
     decode: decode::Options,
     one_in: u32,
     rng: Xoshiro256PlusPlus,
     /// Taken in, but not yet handed over.
     hand: Hand,
+}
+
+/// Who reads the ring; woken when nothing comes any more.
+struct Reader(Thread);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.unpark();
+    }
 }
 
 #[derive(Default)]
@@ -39,9 +52,11 @@ struct Hand {
     edges: Vec<Edge>,
 }
 
-/// A ring for `slots` packets and its two ends.
+/// A ring for `slots` packets and its two ends. Its `reader` takes batches of
+/// `batch` packets and is woken when there is one.
 pub fn ring(
     slots: usize,
+    (reader, batch): (Thread, usize),
     tally: Arc<Tally>,
     config: &config::Capture,
     seed: u64,
@@ -51,12 +66,20 @@ pub fn ring(
     let tap = Tap {
         tally,
         ring: producer,
+        reader: Reader(reader),
+        full: full_batch(batch, slots),
         decode: config.decode(),
         one_in: config.sample,
         rng: Xoshiro256PlusPlus::seed_from_u64(seed),
         hand: Hand::default(),
     };
     (tap, consumer)
+}
+
+/// Packets of a full batch: it has to fit the ring, which would never be full
+/// of it otherwise.
+pub fn full_batch(batch: usize, slots: usize) -> usize {
+    batch.min(slots / 2)
 }
 
 impl Tap {
@@ -136,11 +159,17 @@ impl Tap {
         }
     }
 
-    /// Puts into the ring what fits.
+    /// Puts into the ring what fits, and wakes the reader of a full batch. It
+    /// sees by itself what comes while it is awake: this costs a system call
+    /// for a batch, not for a hand-over.
     fn push(&mut self) {
         let (pushed, _) = self.ring.push_partial_slice(&self.hand.edges);
         let pushed = pushed.len();
         self.hand.edges.drain(..pushed);
+        let used = self.ring.buffer().capacity() - self.ring.slots();
+        if used >= self.full && used < self.full + pushed {
+            self.reader.0.unpark();
+        }
     }
 
     /// The books this end keeps.
@@ -167,7 +196,13 @@ mod tests {
     #[test]
     fn a_full_ring_drops_the_newest_and_counts_it() {
         let tally = Arc::new(Tally::default());
-        let (mut tap, mut consumer) = ring(4, Arc::clone(&tally), &config::Capture::default(), 1);
+        let (mut tap, mut consumer) = ring(
+            4,
+            (thread::current(), 2),
+            Arc::clone(&tally),
+            &config::Capture::default(),
+            1,
+        );
         let mut frame = Vec::new();
         etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
             .udp(1, 2)

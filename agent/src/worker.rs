@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -17,6 +17,7 @@ use crate::edge::Pair;
 use crate::lane::{Lane, Work};
 use crate::question::Question;
 use crate::report::Summary;
+use crate::ring::{WorkerGone, full_batch};
 use crate::snapshot::{InterfaceView, Snapshot};
 
 /// When a batch is stored.
@@ -42,10 +43,35 @@ pub enum Request {
 
 /// How long readers may see old numbers.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
-/// Pauses between looks into empty rings, while busy and when idle.
-const NAPS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(10)];
-/// After this long without a packet the worker is idle.
-const BUSY_FOR: Duration = Duration::from_millis(50);
+/// How long the worker rests when no batch is full. Captures wake it when one
+/// is, and so does everyone who wants something.
+const NAP: Duration = Duration::from_millis(50);
+
+/// The way to the worker.
+#[derive(Clone)]
+pub struct Desk {
+    requests: Sender<Request>,
+    worker: Thread,
+}
+
+impl Desk {
+    /// The desk of the thread that works on `requests`.
+    pub fn new(requests: Sender<Request>, worker: Thread) -> Self {
+        Self { requests, worker }
+    }
+
+    /// Hands in a request.
+    pub fn send(&self, request: Request) -> Result<(), WorkerGone> {
+        self.requests.send(request).map_err(|_| WorkerGone)?;
+        self.worker.unpark();
+        Ok(())
+    }
+
+    /// Who works there.
+    pub fn worker(&self) -> Thread {
+        self.worker.clone()
+    }
+}
 
 /// The worker. [`Worker::run`] ends when it is asked to, all captures have
 /// ended and their rings are empty.
@@ -86,7 +112,6 @@ impl Worker {
         let mut bench = Bench::default();
         let mut tools = Work::default();
         let mut published = Instant::now();
-        let mut last_packet = Instant::now();
         loop {
             self.take_requests(&mut bench)?;
             let mut stored = false;
@@ -119,10 +144,11 @@ impl Worker {
             if done {
                 return Ok(());
             }
-            if stored {
-                last_packet = Instant::now();
-            } else {
-                thread::sleep(NAPS[usize::from(last_packet.elapsed() > BUSY_FOR)]);
+            if !stored {
+                thread::park_timeout(match self.cut {
+                    Cut::Linger(linger) => linger.min(NAP),
+                    Cut::Count => NAP,
+                });
             }
         }
     }
@@ -159,8 +185,7 @@ impl Worker {
     fn work(&self, lane: &mut Lane, tools: &mut Work) -> anyhow::Result<(bool, bool)> {
         // Asked before looking into the ring: nothing comes after it.
         let ended = lane.ring.is_abandoned();
-        // A batch has to fit the ring, which would never be full of it otherwise.
-        let full = self.batch.min(lane.ring.buffer().capacity() / 2);
+        let full = full_batch(self.batch, lane.ring.buffer().capacity());
         let ready = lane.ring.slots().min(full);
         if ready == 0 {
             if let (Cut::Linger(linger), false) = (self.cut, ended) {

@@ -3,31 +3,42 @@
 //! A few threads share all interfaces: each waits for its share of them at
 //! once and drains whichever has packets, so an idle interface costs nothing.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use pcap::{Active, Capture, Device};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 
 use super::pattern::Pattern;
 use super::{Link, Packet};
 use crate::config;
 use crate::decode::Direction;
-use crate::log::Seldom;
 use crate::ring::Tap;
 
 /// How long a stop or a lost interface may go unnoticed.
 const TICK: Duration = Duration::from_millis(100);
 /// Pause between attempts to open an interface that went away.
 const RETRY: Duration = Duration::from_secs(1);
+/// Pause between looks at an interface on which nothing happens.
+const QUIET: Duration = Duration::from_secs(10);
 /// How long the kernel may hold packets back to hand over many at once.
 pub const HAND_OVER: Duration = Duration::from_millis(50);
 /// Packets taken from one interface before the others have their turn.
 const MOST_AT_ONCE: usize = 4096;
 /// Bounds of one interface's kernel buffer.
-const BUFFER: (u64, u64) = (1 << 20, 64 << 20);
+const BUFFER: (u64, u64) = (256 << 10, 64 << 20);
+/// From here on the kernel hands packets over in blocks. It has blocks of
+/// 256 KiB, and with fewer than four of them it soon has none to write to.
+const IN_BLOCKS: u64 = 1 << 20;
+/// How long packets gather that are handed over one by one: each would wake
+/// us otherwise.
+const GATHER: Duration = Duration::from_millis(1);
 
 /// The interfaces that are meant. When none are named: all that are up,
 /// without loopback; loopback alone if there is nothing else.
@@ -122,7 +133,9 @@ struct Open {
     index: Option<u32>,
     dropped: Wrapping,
     interface_dropped: Wrapping,
-    stats_at: Instant,
+    looked_at: Instant,
+    /// Whether nothing came since.
+    quiet: bool,
 }
 
 /// A counter of libpcap: 32 bits that wrap.
@@ -164,6 +177,7 @@ impl Interface {
             .promisc(self.settings.promiscuous)
             .buffer_size(i32::try_from(self.buffer)?)
             .timeout(HAND_OVER.as_millis() as i32)
+            .immediate_mode(!self.is_in_blocks())
             .open()
             .map_err(|error| explain(name, &error))?
             .setnonblock()?;
@@ -187,8 +201,23 @@ impl Interface {
             capture,
             dropped: Wrapping::default(),
             interface_dropped: Wrapping::default(),
-            stats_at: Instant::now(),
+            looked_at: Instant::now(),
+            quiet: true,
         })
+    }
+
+    /// Has `epoll` tell by the number `at` that there are packets. Closing the
+    /// capture ends this.
+    fn register(&self, epoll: &OwnedFd, at: usize) -> rustix::io::Result<()> {
+        let Some(open) = &self.capture else {
+            return Ok(());
+        };
+        let at = epoll::EventData::new_u64(at as u64);
+        epoll::add(epoll, &open.capture, at, epoll::EventFlags::IN)
+    }
+
+    fn is_in_blocks(&self) -> bool {
+        self.buffer >= IN_BLOCKS
     }
 
     /// Takes what the kernel has; an error closes the capture.
@@ -196,6 +225,7 @@ impl Interface {
         let Some(open) = &mut self.capture else {
             return;
         };
+        open.quiet = false;
         let (tap, link) = (&mut self.tap, open.link);
         let result = open.capture.dispatch(Some(MOST_AT_ONCE), |packet| {
             let seconds = packet.header.ts.tv_sec as u64;
@@ -231,7 +261,7 @@ impl Interface {
         let Some(open) = &mut self.capture else {
             return;
         };
-        open.stats_at = Instant::now();
+        (open.looked_at, open.quiet) = (Instant::now(), true);
         if let Ok(stats) = open.capture.stats() {
             let tally = self.tap.tally();
             tally
@@ -243,9 +273,11 @@ impl Interface {
     }
 
     /// What is due now and then: drop counters, opening again what went away.
-    fn look_after(&mut self) {
+    /// A look takes several system calls, too many for hundreds of interfaces
+    /// on which nothing happens. Whether it was opened.
+    fn look_after(&mut self) -> bool {
         match &self.capture {
-            Some(open) if open.stats_at.elapsed() >= RETRY => {
+            Some(open) if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } => {
                 // libpcap may miss this: it looks once, maybe too early.
                 if open.index != index(&self.name) {
                     self.drain();
@@ -255,7 +287,10 @@ impl Interface {
                 }
             }
             None if Instant::now() >= self.retry_at => match self.open() {
-                Ok(()) => tracing::info!(interface = self.name, "capture is back"),
+                Ok(()) => {
+                    tracing::info!(interface = self.name, "capture is back");
+                    return true;
+                }
                 Err(error) => {
                     tracing::debug!(interface = self.name, "{error:#}");
                     self.retry_at = Instant::now() + RETRY;
@@ -263,6 +298,7 @@ impl Interface {
             },
             _ => {}
         }
+        false
     }
 }
 
@@ -284,12 +320,8 @@ pub fn open(interfaces: &mut [Interface]) -> anyhow::Result<()> {
 
 /// Captures until `stop`, then takes what the kernel still has.
 pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
-    let mut complaints = Seldom::default();
-    while !stop.load(Relaxed) {
-        for at in ready(&interfaces, &mut complaints) {
-            interfaces[at].drain();
-        }
-        interfaces.iter_mut().for_each(Interface::look_after);
+    if let Err(error) = watch(&mut interfaces, stop) {
+        tracing::error!(%error, "waiting for packets failed");
     }
     for interface in &mut interfaces {
         interface.drain();
@@ -297,30 +329,43 @@ pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
     }
 }
 
-/// Waits for packets, one tick at most; returns which interfaces have some.
-fn ready(interfaces: &[Interface], complaints: &mut Seldom) -> Vec<usize> {
-    let open = interfaces.iter().enumerate();
-    let open = open.filter_map(|(at, interface)| Some((at, interface.capture.as_ref()?)));
-    let (places, mut fds): (Vec<usize>, Vec<PollFd<'_>>) = open
-        .map(|(at, open)| (at, PollFd::new(&open.capture, PollFlags::IN)))
-        .unzip();
+/// Drains whichever interface has packets until `stop`.
+fn watch(interfaces: &mut [Interface], stop: &AtomicBool) -> rustix::io::Result<()> {
     let tick = Timespec {
         tv_sec: 0,
         tv_nsec: TICK.as_nanos() as i64,
     };
-    if let Err(error) = poll(&mut fds, Some(&tick))
-        && error != rustix::io::Errno::INTR
-    {
-        if complaints.allows() {
-            tracing::error!(%error, "waiting for packets failed");
-        }
-        std::thread::sleep(TICK);
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (at, interface) in interfaces.iter().enumerate() {
+        interface.register(&epoll, at)?;
     }
-    let places = places.into_iter().zip(&fds);
-    places
-        .filter(|(_, fd)| !fd.revents().is_empty())
-        .map(|(at, _)| at)
-        .collect()
+    let in_blocks = interfaces.iter().all(Interface::is_in_blocks);
+    let mut ready: Vec<epoll::Event> = Vec::with_capacity(interfaces.len());
+    let mut looked_at = Instant::now();
+    while !stop.load(Relaxed) {
+        ready.clear();
+        match epoll::wait(&epoll, spare_capacity(&mut ready), Some(&tick)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        for event in &ready {
+            // Copied, because the kernel packs its events.
+            let at = { event.data }.u64() as usize;
+            interfaces[at].drain();
+        }
+        if looked_at.elapsed() >= TICK {
+            for (at, interface) in interfaces.iter_mut().enumerate() {
+                if interface.look_after() {
+                    interface.register(&epoll, at)?;
+                }
+            }
+            looked_at = Instant::now();
+        }
+        if !in_blocks && !ready.is_empty() {
+            thread::sleep(GATHER);
+        }
+    }
+    Ok(())
 }
 
 /// libpcap's errors in the words of this agent.

@@ -61,7 +61,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
         let source = Source {
             exporter: pipeline.export()?,
             snapshot: Arc::clone(&pipeline.snapshot),
-            requests: pipeline.requests.clone(),
+            desk: pipeline.desk.clone(),
         };
         http::serve(listeners, source)?;
         tracing::info!("metrics are at http://{address}/metrics");

@@ -45,7 +45,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let source = Source {
         exporter,
         snapshot: Arc::clone(&pipeline.snapshot),
-        requests: pipeline.requests.clone(),
+        desk: pipeline.desk.clone(),
     };
     http::serve(listeners, source)?;
 

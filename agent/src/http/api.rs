@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -25,7 +24,7 @@ use crate::metrics::Exporter;
 use crate::question::{About, Answer, Estimate, Question, Which};
 use crate::snapshot::{InterfaceView, Snapshot, WindowView};
 use crate::tally::Ignored;
-use crate::worker::Request;
+use crate::worker::{Desk, Request};
 
 /// The text format Prometheus reads.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -41,7 +40,7 @@ pub struct Source {
     /// What the worker knew last.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
     /// Where questions go.
-    pub requests: Sender<Request>,
+    pub desk: Desk,
 }
 
 type Parameters = Query<Vec<(String, String)>>;
@@ -260,7 +259,7 @@ async fn ask(
         )
     };
     source
-        .requests
+        .desk
         .send(Request::Ask(question))
         .map_err(|_| busy())?;
     let answer = tokio::time::timeout(PATIENCE, answer).await;

@@ -160,6 +160,24 @@ impl Running {
         self.0.wait().unwrap().success()
     }
 
+    /// CPU time it has used so far, in seconds; also after its end, until it
+    /// is waited for.
+    pub fn cpu_seconds(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        let (_, behind_name) = stat.rsplit_once(") ").unwrap();
+        let ticks = behind_name.split(' ').skip(11).take(2);
+        let ticks: f64 = ticks.map(|field| field.parse::<f64>().unwrap()).sum();
+        ticks / rustix::param::clock_ticks_per_second() as f64
+    }
+
+    /// Memory that is really there for it, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+        1024 * kilobytes.parse::<u64>().unwrap()
+    }
+
     /// Reads standard error until a line contains `text`; returns that line.
     pub fn wait_for_line(&mut self, text: &str) -> String {
         let mut lines = BufReader::new(self.0.stderr.as_mut().unwrap()).lines();
@@ -191,6 +209,15 @@ pub fn series(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
             .all(|(key, value)| found.contains(&format!("{key}=\"{value}\"")));
         if all { value.parse().ok() } else { None }
     })
+}
+
+/// All values of a family.
+pub fn values<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = f64> + 'a {
+    let series = text.lines().filter_map(move |line| {
+        let rest = line.strip_prefix(name)?;
+        rest.starts_with('{').then_some(rest)
+    });
+    series.filter_map(|rest| rest.rsplit_once("} ")?.1.parse().ok())
 }
 
 pub fn workspace() -> PathBuf {

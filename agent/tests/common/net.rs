@@ -120,6 +120,20 @@ impl Cable {
         }
     }
 
+    /// So many more interfaces on the left side, in pairs; nobody uses them.
+    pub fn plug_idle(&self, interfaces: usize) {
+        let pairs = (0..interfaces / 2).map(|n| {
+            format!(
+                "link add idle{n} type veth peer name idle{n}b\n\
+                 link set idle{n} up\nlink set idle{n}b up\n"
+            )
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let batch = folder.path().join("batch");
+        std::fs::write(&batch, pairs.collect::<String>()).unwrap();
+        ip(&["-n", &self.left, "-batch", batch.to_str().unwrap()]);
+    }
+
     /// Sends a capture from right to left at so many packets a second, `times`
     /// over, on the interface `name`.
     pub fn send(&self, name: &str, capture: &Path, rate: u32, times: u32) -> Running {
