@@ -253,8 +253,11 @@ fn a_sketch_that_grows_is_as_good_as_one_that_had_its_size_from_the_start() {
 fn every_part_of_the_packed_profile_can_be_left_out_to_see_what_it_is_worth() {
     let folder = tempfile::tempdir().unwrap();
     let path = stream(folder.path());
-    let path = path.to_str().unwrap();
-    let are = |more: &[&str]| {
+    let overload = folder.path().join("overload.txt");
+    let edge = |n: u32| format!("{} {}\n", n.wrapping_mul(2_654_435_761), n);
+    std::fs::write(&overload, (0..20_000).map(edge).collect::<String>()).unwrap();
+    let are_of = |path: &std::path::Path, more: &[&str]| {
+        let path = path.to_str().unwrap();
         let args = [
             &[path, "--memory", "4KiB", "--methods", "crane-packed"],
             more,
@@ -262,11 +265,16 @@ fn every_part_of_the_packed_profile_can_be_left_out_to_see_what_it_is_worth() {
         .concat();
         row(&eval(&args), "crane-packed")["are"].as_f64().unwrap()
     };
+    let are = |more: &[&str]| are_of(&path, more);
     let whole = are(&[]);
-    for part in ["narrow", "decoder"] {
-        let without = are(&["--without", part]);
-        assert!(without > whole, "{part}: {without}, with it {whole}");
-    }
+    let without = are(&["--without", "narrow"]);
+    assert!(without > whole, "{without}, with it {whole}");
+    // The decoder is for overload; elsewhere it leaves the bound alone.
+    let (decoded, bound) = (
+        are_of(&overload, &[]),
+        are_of(&overload, &["--without", "decoder"]),
+    );
+    assert!(bound > 2.0 * decoded, "{bound}, with it {decoded}");
     // What the crown is for are the heavy edges, not the mean.
     are(&["--without", "crown,witnesses"]);
     let learned = are(&["--codes", "learned"]);
