@@ -3,7 +3,7 @@
 //!
 //! Every pair comes in bursts of 16 packets on average, 64 pairs at a time,
 //! as in the skewed sample; the captures are made on the way into a pipe. CPU
-//! time of the agent, decoding included, the best of three.
+//! time of the agent, decoding included, the best of three rounds (the largest two: one).
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../tests/common/mod.rs"]
@@ -87,7 +87,7 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    println!("\ngrowth: the best of {ROUNDS} rounds");
+    println!("\ngrowth: the best of up to {ROUNDS} rounds");
     println!(
         "{:>10} {:>12} {:>9} {:>13} {:>13} {:>13}",
         "pairs", "packets", "x first", "ns a packet", "sketch KiB", "resident MiB"
