@@ -31,6 +31,8 @@ const QUIET: Duration = Duration::from_secs(10);
 pub const HAND_OVER: Duration = Duration::from_millis(50);
 /// Packets taken from one interface before the others have their turn.
 const MOST_AT_ONCE: usize = 4096;
+/// How long a stop still takes what the kernel has, if that never ends.
+const LAST: Duration = Duration::from_millis(300);
 /// Bounds of one interface's kernel buffer.
 const BUFFER: (u64, u64) = (256 << 10, 64 << 20);
 /// From here on the kernel hands packets over in blocks. It has blocks of
@@ -50,7 +52,6 @@ pub fn choose(include: &[Pattern], exclude: &[Pattern]) -> anyhow::Result<Vec<St
     };
     let mut chosen: Vec<String> = Vec::new();
     for pattern in include {
-        let before = chosen.len();
         for device in devices
             .iter()
             .filter(|device| pattern.matches(&device.name))
@@ -60,18 +61,12 @@ pub fn choose(include: &[Pattern], exclude: &[Pattern]) -> anyhow::Result<Vec<St
                 chosen.push(device.name.clone());
             }
         }
-        let any = devices.iter().any(|device| pattern.matches(&device.name));
-        if !any && pattern.is_name() {
-            bail!(
-                "no such interface: {pattern} (this machine has {})",
-                known()
-            );
-        }
-        if chosen.len() == before && !any {
-            bail!(
-                "no interface matches {pattern} (this machine has {})",
-                known()
-            );
+        if !devices.iter().any(|device| pattern.matches(&device.name)) {
+            let none = match pattern.is_name() {
+                true => "no such interface:",
+                false => "no interface matches",
+            };
+            bail!("{none} {pattern} (this machine has {})", known());
         }
     }
     if include.is_empty() {
@@ -220,10 +215,11 @@ impl Interface {
         self.buffer >= IN_BLOCKS
     }
 
-    /// Takes what the kernel has; an error closes the capture.
-    fn drain(&mut self) {
+    /// Takes what the kernel has, though not too much at once; an error
+    /// closes the capture. How many packets there were.
+    fn drain(&mut self) -> usize {
         let Some(open) = &mut self.capture else {
-            return;
+            return 0;
         };
         open.quiet = false;
         let (tap, link) = (&mut self.tap, open.link);
@@ -239,9 +235,10 @@ impl Interface {
             });
         });
         self.tap.hand_over();
-        if let Err(error) = result {
+        result.unwrap_or_else(|error| {
             self.lose(&error);
-        }
+            0
+        })
     }
 
     /// Closes a capture that gives no more packets.
@@ -319,14 +316,14 @@ pub fn open(interfaces: &mut [Interface]) -> anyhow::Result<()> {
 }
 
 /// Captures until `stop`, then takes what the kernel still has.
-pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) {
-    if let Err(error) = watch(&mut interfaces, stop) {
-        tracing::error!(%error, "waiting for packets failed");
-    }
+pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) -> anyhow::Result<()> {
+    let watched = watch(&mut interfaces, stop);
+    let until = Instant::now() + LAST;
     for interface in &mut interfaces {
-        interface.drain();
+        while interface.drain() > 0 && Instant::now() < until {}
         interface.count_drops();
     }
+    watched.context("waiting for packets failed")
 }
 
 /// Drains whichever interface has packets until `stop`.

@@ -68,13 +68,11 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         }
     }
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    let panicked = captures
-        .into_iter()
-        .map(|capture| capture.join())
-        .filter(Result::is_err)
-        .count();
+    let ended: Vec<_> = captures.into_iter().map(|capture| capture.join()).collect();
     log_totals(&pipeline.finish(Some(DRAIN))?);
-    anyhow::ensure!(panicked == 0, "a capture thread panicked");
+    for capture in ended {
+        capture.map_err(|_| anyhow::anyhow!("a capture thread panicked"))??;
+    }
     Ok(())
 }
 
