@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crane_model::packed::Parts;
 use crane_model::train::{Options, packed};
-use crane_model::{Carry, DeviceChoice, Ids};
+use crane_model::{Carry, DeviceChoice, Ids, Writes};
 
 use crate::capture::pattern::Pattern;
 use crate::eval::methods;
@@ -356,6 +356,9 @@ pub struct Train {
     /// Load of the top layer at which a layer is added.
     #[arg(long, default_value_t = Options::default().tau)]
     pub tau: f32,
+    /// Which layers an arrival is written to: `every`, or the `bottom` one only.
+    #[arg(long, default_value_t)]
+    pub writes: Writes,
     /// Which ids the encoders see: `pair`, or `node` as in the paper.
     #[arg(long, default_value_t)]
     pub ids: Ids,

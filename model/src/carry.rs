@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::executor::Executor;
-use crate::{Edge, Error, Result};
+use crate::{Edge, Error, Result, Settings};
 
 /// How a batch is carried. No way ever makes a cell negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +48,9 @@ impl Carry {
             Self::Sequential => times(&x.least_ratio(m, codes)?)?,
             Self::BatchSynchronous => {
                 let wanted = times(&x.least_ratio(m, codes)?)?;
+                if !x.any(&wanted) {
+                    return Ok(wanted);
+                }
                 let mut demand = x.plane()?;
                 x.add(&mut demand, codes, &x.scale(&wanted, theta)?)?;
                 let shared = x.product(&x.least_share(m, &demand, codes)?, &wanted)?;
@@ -64,6 +67,24 @@ impl Carry {
     }
 }
 
+/// Which layers an arrival is written to. The paper says both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Writes {
+    /// The bottom one; those above receive mass only by carry, and a unit in
+    /// layer i stands for θ^(i−1) packets.
+    Bottom,
+    /// All there are, each of which has what was carried into it besides. A
+    /// layer from which little is carried is then a count of its own, and
+    /// several of them err less than one.
+    #[default]
+    Every,
+}
+
+impl Writes {
+    /// Names in weight files and on the command line.
+    pub const NAMES: [(&'static str, Self); 2] = [("bottom", Self::Bottom), ("every", Self::Every)];
+}
+
 /// Sees a layer's number, the edges that reached it, how much each was given,
 /// and how much of it went up; the top layer carries nothing.
 pub(crate) trait Watch<X: Executor>:
@@ -73,39 +94,71 @@ pub(crate) trait Watch<X: Executor>:
 
 impl<X: Executor, F> Watch<X> for F where F: FnMut(usize, &X::Edges, &X::Column, Option<&X::Column>) {}
 
-/// Adds a batch to the bottom layer and carries upwards.
+/// Adds a batch to the layers and carries upwards.
 pub(crate) fn climb<X: Executor>(
     x: &X,
     planes: &mut [X::Plane],
-    (carry, theta): (Carry, f32),
+    settings: &Settings,
     edges: &[Edge],
     weight: Vec<f32>,
     watch: &mut impl Watch<X>,
 ) -> Result<()> {
     let top = planes.len() - 1;
-    let (mut edges, mut weight) = x.upload(edges, weight)?;
+    let (mut edges, arrived) = x.upload(edges, weight)?;
+    let mut rest = None;
     for (layer, m) in planes.iter_mut().enumerate() {
+        let weight = rest.as_ref().unwrap_or(&arrived);
         let codes = x.encode(layer, &edges)?;
-        x.add(m, &codes, &weight)?;
+        x.add(m, &codes, weight)?;
         x.saturate(m)?;
         if layer == top {
-            watch(layer, &edges, &weight, None);
+            watch(layer, &edges, weight, None);
             break;
         }
-        let carried = carry.take(x, m, &codes, &weight, theta)?;
-        watch(layer, &edges, &weight, Some(&carried));
-        match x.remaining(edges, carried)? {
-            Some(rest) => (edges, weight) = rest,
-            None => break,
-        }
+        let carried = settings.carry.take(x, m, &codes, weight, settings.theta)?;
+        watch(layer, &edges, weight, Some(&carried));
+        rest = match settings.writes {
+            Writes::Every => Some(x.sum(&arrived, &carried)?),
+            Writes::Bottom => match x.remaining(edges, carried)? {
+                Some((remaining, carried)) => {
+                    edges = remaining;
+                    Some(carried)
+                }
+                None => break,
+            },
+        };
     }
     Ok(())
 }
 
+/// The name of a choice.
+fn name<T: PartialEq>(names: &[(&'static str, T)], choice: &T) -> &'static str {
+    let named = names.iter().find(|(_, named)| named == choice);
+    named.map_or("", |(name, _)| name)
+}
+
+/// The choice of that name.
+fn parse<T: Copy>(what: &'static str, names: &[(&'static str, T)], text: &str) -> Result<T> {
+    let named = names.iter().find(|(name, _)| *name == text);
+    named.map(|(_, choice)| *choice).ok_or_else(|| {
+        let allowed: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        Error::Setting {
+            name: what,
+            value: text.into(),
+            allowed: allowed.join(", "),
+        }
+    })
+}
+
 impl fmt::Display for Carry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(_, carry)| carry == self);
-        f.write_str(name.map_or("", |(name, _)| name))
+        f.write_str(name(&Self::NAMES, self))
+    }
+}
+
+impl fmt::Display for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name(&Self::NAMES, self))
     }
 }
 
@@ -113,14 +166,15 @@ impl FromStr for Carry {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, carry)| *carry)
-            .ok_or_else(|| Error::Setting {
-                name: "carry",
-                value: text.into(),
-                allowed: Self::NAMES.map(|(name, _)| name).join(", "),
-            })
+        parse("carry", &Self::NAMES, text)
+    }
+}
+
+impl FromStr for Writes {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        parse("writes", &Self::NAMES, text)
     }
 }
 
@@ -135,7 +189,7 @@ mod tests {
     /// that takes more than there is. So the sum is done here, without that.
     #[test]
     fn no_batch_takes_more_than_a_cell_holds() {
-        let weights = Arc::new(Weights::random(3, 1));
+        let weights = Arc::new(Weights::random(3, 1, Writes::Bottom));
         let x = Fused::new(Arc::clone(&weights));
         for carry in [Carry::BatchSynchronous, Carry::MiniBatch] {
             let edges: Vec<Edge> = (0..60).map(|n| Edge::new(n % 9, n * 7919)).collect();

@@ -1,5 +1,7 @@
 //! The decoder: the ratios of all layers become one estimate.
 
+use crate::Writes;
+
 /// Linear decoder `ŷ = w·q + b`, one set of parameters for each number of
 /// layers: a hierarchy that has not grown yet holds in its top layer what a
 /// taller one would have carried on, so the same ratio means something else.
@@ -20,11 +22,16 @@ pub struct Linear {
 
 impl Decoder {
     /// The decoder that trusts every layer fully: a unit in layer i stands
-    /// for θ^(i−1). Its answer is never below the truth.
-    pub fn positional(theta: f32, max_layers: usize) -> Self {
+    /// for θ^(i−1), or for one of several counts where every layer is written
+    /// to.
+    pub fn plain(writes: Writes, theta: f32, max_layers: usize) -> Self {
+        let weight = |layer: usize, depth: usize| match writes {
+            Writes::Bottom => theta.powi(layer as i32),
+            Writes::Every => 1.0 / depth as f32,
+        };
         let by_depth = (1..=max_layers)
             .map(|depth| Linear {
-                weight: (0..depth).map(|layer| theta.powi(layer as i32)).collect(),
+                weight: (0..depth).map(|layer| weight(layer, depth)).collect(),
                 bias: 0.0,
             })
             .collect();
@@ -33,7 +40,7 @@ impl Decoder {
 
     /// The estimate for an edge with these ratios, bottom layer first; never
     /// negative.
-    pub fn decode(&self, ratios: impl ExactSizeIterator<Item = f32>) -> f64 {
+    pub fn decode(&self, ratios: &[f32]) -> f64 {
         let Some(linear) = self.by_depth.get(ratios.len().wrapping_sub(1)) else {
             return 0.0;
         };
@@ -41,7 +48,7 @@ impl Decoder {
             .weight
             .iter()
             .zip(ratios)
-            .map(|(w, q)| f64::from(*w) * f64::from(q))
+            .map(|(w, q)| f64::from(*w) * f64::from(*q))
             .sum();
         (sum + f64::from(linear.bias)).max(0.0)
     }
@@ -52,9 +59,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positional_is_a_numeral_system() {
-        let decoder = Decoder::positional(4.0, 3);
-        assert_eq!(decoder.decode([3.0, 2.0, 1.0].into_iter()), 27.0);
-        assert_eq!(decoder.decode([3.0].into_iter()), 3.0);
+    fn plain_is_a_numeral_system_or_a_mean() {
+        let decoder = Decoder::plain(Writes::Bottom, 4.0, 3);
+        assert_eq!(decoder.decode(&[3.0, 2.0, 1.0]), 27.0);
+        assert_eq!(decoder.decode(&[3.0]), 3.0);
+        let decoder = Decoder::plain(Writes::Every, 4.0, 2);
+        assert_eq!(decoder.decode(&[3.0, 2.0]), 2.5);
     }
 }

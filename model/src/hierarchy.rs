@@ -1,15 +1,14 @@
 //! The hierarchy: layers of memory that grow as the stream does.
 //!
-//! - **Store** adds a batch to the bottom layer and carries upwards; layers
-//!   above the bottom receive mass only by carry.
+//! - **Store** adds a batch to the layers that [`Writes`] names and carries
+//!   upwards.
 //! - **Query** takes the smallest ratio of memory to pattern in each layer;
 //!   the decoder makes one estimate of them.
 //! - **Expansion** adds a layer on top once the mean load λ of the top layer
 //!   exceeds τ, up to `max_layers`; store and query stay as they are.
 //!
-//! Memory: 16 KiB a layer (64 × 64 cells of f32). Cells count exactly to 2^24,
-//! so an edge to about 2^24·θ^(layers − 1); beyond that the sketch saturates
-//! and [`Sketch::is_saturated`] says so.
+//! Memory: 16 KiB a layer (64 × 64 cells of f32). Cells count exactly to 2^24;
+//! beyond that the sketch saturates and [`Sketch::is_saturated`] says so.
 
 use std::sync::Arc;
 
@@ -17,7 +16,10 @@ use crate::carry::{Watch, climb};
 use crate::edge::fold;
 use crate::encoder::CODE;
 use crate::executor::{CELL_LIMIT, Executor, Load, floor};
-use crate::{Carry, Edge, Error, Result, Weighted, Weights};
+use crate::{Carry, Edge, Error, Result, Weighted, Weights, Writes};
+
+/// Largest carry threshold: far enough from what a cell can hold.
+const THETA_LIMIT: f32 = 65_536.0;
 
 /// What may be chosen about a hierarchy.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +34,8 @@ pub struct Settings {
     pub tau: f32,
     /// How batches are carried.
     pub carry: Carry,
+    /// Which layers an arrival is written to.
+    pub writes: Writes,
 }
 
 impl Settings {
@@ -43,6 +47,7 @@ impl Settings {
             theta: weights.theta,
             tau: weights.tau,
             carry: Carry::default(),
+            writes: weights.writes,
         }
     }
 
@@ -60,11 +65,11 @@ impl Settings {
                 self.start_layers.to_string(),
                 format!("1 to {}", self.max_layers),
             ))
-        } else if !(self.theta >= 2.0 && self.theta <= 1024.0 && self.theta.fract() == 0.0) {
+        } else if !(self.theta >= 2.0 && self.theta <= THETA_LIMIT && self.theta.fract() == 0.0) {
             Some((
                 "theta",
                 self.theta.to_string(),
-                "a whole number from 2 to 1024".into(),
+                format!("a whole number from 2 to {THETA_LIMIT}"),
             ))
         } else if self.tau.is_nan() || self.tau <= 0.0 {
             Some(("tau", self.tau.to_string(), "a number above 0".into()))
@@ -104,7 +109,9 @@ pub trait Sketch: Send {
     /// What the weights make of these ratios.
     fn decode(&self, ratios: &[f32]) -> f64;
 
-    /// The upper bound these ratios give: Σ θ^(i−1)·q_i.
+    /// The upper bound these ratios give: Σ θ^(i−1)·q_i, or, where every layer
+    /// is written to, the largest of them. What came before the top layer was
+    /// there can be missing in that.
     fn bound(&self, ratios: &[f32]) -> f64;
 
     /// How full each layer is, bottom first.
@@ -179,11 +186,10 @@ impl<X: Executor> Hierarchy<X> {
         while !left.is_empty() {
             let edges: Vec<Edge> = left.iter().map(|w| self.weights.ids.of(w.edge)).collect();
             let weight = left.iter().map(|w| w.weight.min(STEP) as f32).collect();
-            let how = (self.settings.carry, self.settings.theta);
             climb(
                 &self.executor,
                 &mut self.planes,
-                how,
+                &self.settings,
                 &edges,
                 weight,
                 &mut *watch,
@@ -222,6 +228,22 @@ impl<X: Executor> Hierarchy<X> {
         &self.planes
     }
 
+    /// What the decoder sees of ratios. Where every layer is written to, a
+    /// ratio grows with the load of its layer, most of which is that of other
+    /// edges, while the count that it stands for does not. There, an edge that
+    /// may have been carried is read in the top layer alone, which loses nothing.
+    pub(crate) fn seen(&self, ratios: &[f32]) -> Ratios {
+        let by_load = ratios.iter().zip(&self.loads);
+        let by_load = by_load.map(|(q, load)| q / load.typical);
+        match (self.settings.writes, ratios.last()) {
+            (Writes::Every, Some(top)) if floor(top / self.settings.theta) > 0.0 => {
+                vec![by_load.last().unwrap_or_default(); ratios.len()]
+            }
+            (Writes::Every, _) => by_load.collect(),
+            (Writes::Bottom, _) => ratios.to_vec(),
+        }
+    }
+
     fn ratio_columns(&self, edges: &[Edge]) -> Result<Vec<X::Column>> {
         let x = &self.executor;
         let edges: Vec<Edge> = edges
@@ -250,6 +272,7 @@ impl<X: Executor> Hierarchy<X> {
         self.loads.push(Load {
             mean: 0.0,
             max: 0.0,
+            typical: 1.0,
         });
         Ok(())
     }
@@ -292,33 +315,41 @@ impl<X: Executor> Sketch for Hierarchy<X> {
             return Ok(0);
         };
         let x = &self.executor;
-        let mut left = amount as f64;
+        let (amount, mut taken) = (amount as f64, 0.0);
         for (layer, m) in self.planes.iter_mut().enumerate().rev() {
-            let unit = f64::from(self.settings.theta).powi(layer as i32);
+            let (unit, left) = match self.settings.writes {
+                Writes::Bottom => (
+                    f64::from(self.settings.theta).powi(layer as i32),
+                    amount - taken,
+                ),
+                Writes::Every => (1.0, amount),
+            };
             let units = (left / unit).floor().min(f64::from(floor(ratios[layer])));
             if units > 0.0 {
                 let (edges, units_column) =
                     x.upload(&[self.weights.ids.of(edge)], vec![units as f32])?;
                 x.subtract(m, &x.encode(layer, &edges)?, &units_column)?;
-                left -= units * unit;
             }
+            taken = match self.settings.writes {
+                Writes::Bottom => taken + units * unit,
+                Writes::Every => units.max(taken),
+            };
         }
-        Ok(amount - left as u64)
+        Ok(taken as u64)
     }
 
     fn decode(&self, ratios: &[f32]) -> f64 {
-        self.weights
-            .decoder
-            .decode(ratios.iter().copied())
-            .min(self.bound(ratios))
+        let estimate = self.weights.decoder.decode(&self.seen(ratios));
+        estimate.min(self.bound(ratios))
     }
 
     fn bound(&self, ratios: &[f32]) -> f64 {
         let theta = f64::from(self.settings.theta);
-        ratios
-            .iter()
-            .rev()
-            .fold(0.0, |sum, q| sum * theta + f64::from(*q))
+        let ratios = ratios.iter().map(|q| f64::from(*q));
+        match self.settings.writes {
+            Writes::Bottom => ratios.rev().fold(0.0, |sum, q| sum * theta + q),
+            Writes::Every => ratios.fold(0.0, f64::max),
+        }
     }
 
     fn loads(&self) -> &[Load] {

@@ -36,7 +36,7 @@ pub mod rivals;
 pub mod train;
 pub mod weights;
 
-pub use carry::Carry;
+pub use carry::{Carry, Writes};
 pub use crane::{Arrival, Crane, Flow};
 pub use device::DeviceChoice;
 pub use edge::{Edge, Ids, Weighted};

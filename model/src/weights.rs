@@ -13,7 +13,7 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 use crate::decoder::{self, Decoder};
 use crate::encoder::{Encoder, Linear, SHAPES};
-use crate::{Error, Ids, Result};
+use crate::{Error, Ids, Result, Writes};
 
 /// Encoders of both ends of an edge, for one layer.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,8 @@ pub struct Weights {
     pub decoder: Decoder,
     /// Which ids of an edge the encoders see.
     pub ids: Ids,
+    /// Which layers an arrival is written to.
+    pub writes: Writes,
     /// Added to every active cell of a pattern.
     pub epsilon: f32,
     /// Carry threshold these weights were made for.
@@ -78,8 +80,8 @@ pub mod names {
 }
 
 impl Weights {
-    /// Untrained encoders and the positional decoder, reproducible from a seed.
-    pub fn random(seed: u64, max_layers: usize) -> Self {
+    /// Untrained encoders and the plain decoder, reproducible from a seed.
+    pub fn random(seed: u64, max_layers: usize, writes: Writes) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let theta = 4.0;
         let layers = (0..max_layers)
@@ -88,11 +90,12 @@ impl Weights {
                 dst: Encoder::random(&mut rng),
             })
             .collect();
-        let decoder = Decoder::positional(theta, max_layers);
+        let decoder = Decoder::plain(writes, theta, max_layers);
         Self {
             layers,
             decoder,
             ids: Ids::default(),
+            writes,
             epsilon: 1e-4,
             theta,
             tau: 8.0,
@@ -132,6 +135,9 @@ impl Weights {
                 by_depth: by_depth.collect::<Result<_>>()?,
             },
             ids: told("ids")
+                .parse()
+                .map_err(|error: Error| fault(error.to_string()))?,
+            writes: told("writes")
                 .parse()
                 .map_err(|error: Error| fault(error.to_string()))?,
             epsilon: number("epsilon")?,

@@ -53,6 +53,7 @@ fn run_paper(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
         theta: args.theta,
         tau: args.tau,
         ids: args.ids,
+        writes: args.writes,
         largest: args.largest,
         ..Options::default()
     };

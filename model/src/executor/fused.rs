@@ -92,6 +92,10 @@ impl Executor for Fused {
         Ok(vec![least; codes.len()])
     }
 
+    fn sum(&self, x: &Vec<f32>, y: &Vec<f32>) -> Result<Vec<f32>> {
+        Ok(x.iter().zip(y).map(|(x, y)| x + y).collect())
+    }
+
     fn product(&self, x: &Vec<f32>, y: &Vec<f32>) -> Result<Vec<f32>> {
         Ok(x.iter().zip(y).map(|(x, y)| x * y).collect())
     }
@@ -103,6 +107,10 @@ impl Executor for Fused {
     fn floor(&self, x: &Vec<f32>, given: &Vec<f32>) -> Result<Vec<f32>> {
         let whole = |(x, given): (&f32, &f32)| if *given > 0.0 { floor(*x) } else { 0.0 };
         Ok(x.iter().zip(given).map(whole).collect())
+    }
+
+    fn any(&self, x: &Vec<f32>) -> bool {
+        x.iter().any(|x| *x != 0.0)
     }
 
     fn remaining(
@@ -215,8 +223,10 @@ fn quotients(m: &[f32], divisor: &[f32], out: &mut [f32]) {
 fn load(m: &[f32]) -> Load {
     let mut sum = [0.0f32; LANES];
     let mut max = [0.0f32; LANES];
+    let mut digits = 0.0;
     for cells in m.chunks_exact(LANES) {
         for lane in 0..LANES {
+            digits += cells[lane].ln_1p();
             sum[lane] += cells[lane];
             max[lane] = max[lane].max(cells[lane]);
         }
@@ -224,5 +234,6 @@ fn load(m: &[f32]) -> Load {
     Load {
         mean: sum.iter().sum::<f32>() / m.len() as f32,
         max: max.into_iter().fold(0.0, f32::max),
+        typical: (digits / m.len() as f32).exp(),
     }
 }

@@ -40,6 +40,9 @@ pub struct Load {
     pub mean: f32,
     /// The fullest cell; at [`CELL_LIMIT`] the layer is saturated.
     pub max: f32,
+    /// What a cell usually holds, however full a few of them are: the
+    /// geometric mean of all, each taken with 1 more.
+    pub typical: f32,
 }
 
 /// The operations of one layer on one kind of device.
@@ -96,6 +99,9 @@ pub trait Executor: Send {
         codes: &Self::Codes,
     ) -> Result<Self::Column>;
 
+    /// `x + y`, edge by edge.
+    fn sum(&self, x: &Self::Column, y: &Self::Column) -> Result<Self::Column>;
+
     /// `x·y`, edge by edge.
     fn product(&self, x: &Self::Column, y: &Self::Column) -> Result<Self::Column>;
 
@@ -105,6 +111,10 @@ pub trait Executor: Send {
     /// [`floor`] of each number; 0 for edges that were `given` nothing, so
     /// that an edge which did not reach a layer carries nothing out of it.
     fn floor(&self, x: &Self::Column, given: &Self::Column) -> Result<Self::Column>;
+
+    /// Whether any number can be other than 0. An executor that would have to
+    /// ask the device says yes.
+    fn any(&self, x: &Self::Column) -> bool;
 
     /// The edges that have something left to carry. An executor that would
     /// have to ask the device keeps all of them; `None` ends the carry.

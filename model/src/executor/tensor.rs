@@ -199,6 +199,10 @@ impl Executor for TensorExecutor {
         Ok(least.broadcast_as(codes.src.dim(0)?)?.contiguous()?)
     }
 
+    fn sum(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        Ok((x + y)?)
+    }
+
     fn product(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         Ok((x * y)?)
     }
@@ -214,27 +218,31 @@ impl Executor for TensorExecutor {
         Ok((whole * given.gt(0.0)?.to_dtype(x.dtype())?)?)
     }
 
+    fn any(&self, _: &Tensor) -> bool {
+        true
+    }
+
     fn remaining(&self, edges: Bits, carried: Tensor) -> Result<Option<(Bits, Tensor)>> {
         Ok(Some((edges, carried)))
     }
 
     fn read(&self, planes: &[Tensor], columns: &[Tensor]) -> Result<(Vec<Load>, Vec<Vec<f32>>)> {
-        let mut parts = Vec::with_capacity(2 * planes.len() + columns.len());
+        let mut parts = Vec::with_capacity(3 * planes.len() + columns.len());
         for plane in planes {
             let cells = plane.flatten_all()?;
             parts.push(cells.mean_keepdim(0)?);
             parts.push(cells.max_keepdim(0)?);
+            parts.push((cells + 1.0)?.log()?.mean_keepdim(0)?);
         }
         parts.extend_from_slice(columns);
         let all = Tensor::cat(&parts, 0)?.to_vec1::<f32>()?;
-        let (loads, mut rest) = all.split_at(2 * planes.len());
-        let loads = loads
-            .chunks_exact(2)
-            .map(|pair| Load {
-                mean: pair[0],
-                max: pair[1],
-            })
-            .collect();
+        let (loads, mut rest) = all.split_at(3 * planes.len());
+        let loads = loads.as_chunks().0.iter().map(|[mean, max, digits]| Load {
+            mean: *mean,
+            max: *max,
+            typical: digits.exp(),
+        });
+        let loads = loads.collect();
         let mut read = Vec::with_capacity(columns.len());
         for column in columns {
             let (values, tail) = rest.split_at(column.elem_count());

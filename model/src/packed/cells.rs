@@ -56,17 +56,34 @@ impl<const BITS: u32> Cells<BITS> {
         unpack::<BITS>(&self.bytes, place)
     }
 
-    #[inline]
-    fn set(&mut self, place: u32, value: u32) {
+    /// Raises a cell to at least `value`, which it can hold, and returns 0 if
+    /// nothing was there. Writes always: faster than a branch that nobody can predict.
+    #[inline(always)]
+    fn lift(&mut self, place: u32, value: u32) -> u32 {
         let at = place as usize;
         match BITS {
             4 => {
-                let shift = (at & 1) * 4;
+                // Without shifts: both halves have the value, one is taken.
+                let half = 0x0f ^ 0u8.wrapping_sub(place as u8 & 1);
                 let byte = &mut self.bytes[at >> 1];
-                *byte = *byte & !(0xf << shift) | (value as u8) << shift;
+                let held = *byte & half;
+                *byte ^= held ^ held.max((value * 0x11) as u8 & half);
+                held.into()
             }
-            8 => self.bytes[at] = value as u8,
-            _ => self.bytes[4 * at..4 * at + 4].copy_from_slice(&value.to_le_bytes()),
+            8 => {
+                let cell = &mut self.bytes[at];
+                let held = u32::from(*cell);
+                *cell = held.max(value) as u8;
+                held
+            }
+            _ => {
+                let Some(cell) = self.bytes[4 * at..].first_chunk_mut() else {
+                    return value;
+                };
+                let held = u32::from_le_bytes(*cell);
+                *cell = held.max(value).to_le_bytes();
+                held
+            }
         }
     }
 }
@@ -102,14 +119,17 @@ impl<const BITS: u32> Plane for Cells<BITS> {
     }
 
     fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()> {
-        for (places, value) in places.iter().zip(values) {
-            for place in places {
-                // Writing always is faster than a branch that nobody can predict.
-                let held = self.get(*place);
-                self.used += usize::from(held == 0 && *value > 0);
-                self.set(*place, held.max(*value));
-            }
+        let mut used = self.used;
+        for ([a, b, c], value) in places.iter().zip(values) {
+            let held = [
+                self.lift(*a, *value),
+                self.lift(*b, *value),
+                self.lift(*c, *value),
+            ];
+            let fresh = held.iter().filter(|held| **held == 0).count();
+            used += usize::from(*value > 0) * fresh;
         }
+        self.used = used;
         Ok(())
     }
 

@@ -320,7 +320,12 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     /// or cells that are taken.
     pub fn loads(&self) -> Vec<Load> {
         let fill = self.body.fill().unwrap_or_default().into_iter();
-        fill.map(|mean| Load { mean, max: mean }).collect()
+        fill.map(|mean| Load {
+            mean,
+            max: mean,
+            typical: mean,
+        })
+        .collect()
     }
 
     /// How often the sketch has grown in this window.

@@ -13,7 +13,7 @@ use super::optimiser::AdamW;
 use super::{streams, task};
 use crate::decoder::Decoder;
 use crate::weights::{self, names};
-use crate::{Carry, Ids, Result, Settings, Sketch, Weights};
+use crate::{Carry, Ids, Result, Settings, Sketch, Weights, Writes};
 
 /// What is trained and how long.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Options {
     pub tau: f32,
     /// Which ids of an edge the encoders see.
     pub ids: Ids,
+    /// Which layers an arrival is written to.
+    pub writes: Writes,
     /// Steps at most.
     pub steps: usize,
     /// Learning rate at the start; falls to a tenth along a cosine.
@@ -43,9 +45,10 @@ impl Default for Options {
         Self {
             seed: 1,
             layers: 4,
-            theta: 4.0,
+            theta: 1024.0,
             tau: 0.75,
             ids: Ids::default(),
+            writes: Writes::default(),
             steps: 6000,
             rate: 2e-3,
             largest: 20_000,
@@ -111,7 +114,7 @@ impl Trainer {
             let mut end = |end: &str| TrainableEncoder::new(names::encoder(layer, end), &mut rng);
             encoders.push([end("src")?, end("dst")?]);
         }
-        let decoder = Decoder::positional(options.theta, options.layers);
+        let decoder = Decoder::plain(options.writes, options.theta, options.layers);
         let mut trainer = Self {
             options,
             encoders,
@@ -151,6 +154,7 @@ impl Trainer {
             theta: self.options.theta,
             tau: self.options.tau,
             carry: Carry::BatchSynchronous,
+            writes: self.options.writes,
         }
     }
 
@@ -276,7 +280,7 @@ impl Trainer {
                 let truth = stream.counts[at] as f64;
                 let weight = 1.0 / (mean * count as f64);
                 by_depth[ratios.len() - 1].push(Observation {
-                    ratios,
+                    ratios: stored.sketch.seen(&ratios),
                     truth,
                     weight,
                 });
@@ -409,6 +413,7 @@ impl Trainer {
             ("version", weights::VERSION.to_owned()),
             ("layers", options.layers.to_string()),
             ("ids", options.ids.to_string()),
+            ("writes", options.writes.to_string()),
             ("theta", options.theta.to_string()),
             ("tau", options.tau.to_string()),
             ("epsilon", EPSILON.to_string()),
