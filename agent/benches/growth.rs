@@ -1,9 +1,10 @@
 //! What a packet costs as the number of pairs grows from a thousand to ten
 //! million, and how much memory.
 //!
-//! Every pair comes in bursts of 16 packets on average, 64 pairs at a time,
-//! as in the skewed sample; the captures are made on the way into a pipe. CPU
-//! time of the agent, decoding included, the best of three rounds (the largest two: one).
+//! Every pair comes in bursts of 16 packets on average, 64 pairs at a time, as
+//! in the skewed sample, and then one packet at a time; the captures are made on
+//! the way into a pipe. CPU time of the agent, decoding included, the best of
+//! three rounds (the largest: one).
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../tests/common/mod.rs"]
@@ -18,13 +19,17 @@ use common::{AGENT, Running, frame};
 /// Pairs that are sending at the same time.
 const AT_ONCE: usize = 64;
 /// Packets of a burst, on average.
-const BURST: u64 = 16;
+const BURSTS: [u64; 2] = [16, 1];
 /// At least so many packets are measured.
 const LEAST: u64 = 8_000_000;
 const ROUNDS: usize = 3;
 
 /// Writes a capture in which each of `pairs` pairs has its bursts in turn.
-fn write_capture(mut out: impl Write, pairs: u64, packets: u64) -> std::io::Result<()> {
+fn write_capture(
+    mut out: impl Write,
+    (pairs, burst): (u64, u64),
+    packets: u64,
+) -> std::io::Result<()> {
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
         out.write_all(&word.to_le_bytes())?;
     }
@@ -44,7 +49,7 @@ fn write_capture(mut out: impl Write, pairs: u64, packets: u64) -> std::io::Resu
         if *left == 0 {
             // A number made of the rank looks like two addresses.
             *pair = (turn % pairs + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            *left = 1 + random() % (2 * BURST - 1);
+            *left = 1 + random() % (2 * burst - 1);
             turn += 1;
         }
         *left -= 1;
@@ -58,7 +63,7 @@ fn write_capture(mut out: impl Write, pairs: u64, packets: u64) -> std::io::Resu
 }
 
 /// Seconds of CPU time, bytes of sketches, bytes resident near the end.
-fn replay(pairs: u64, packets: u64) -> (f64, u64, u64) {
+fn replay(traffic: (u64, u64), packets: u64) -> (f64, u64, u64) {
     let mut command = Command::new(AGENT);
     command
         .args(["replay", "-q", "--format", "json", "-"])
@@ -66,7 +71,7 @@ fn replay(pairs: u64, packets: u64) -> (f64, u64, u64) {
         .stdout(Stdio::piped());
     let mut agent = Running(command.spawn().unwrap());
     let mut input = BufWriter::with_capacity(1 << 20, agent.0.stdin.take().unwrap());
-    write_capture(&mut input, pairs, packets).unwrap();
+    write_capture(&mut input, traffic, packets).unwrap();
     let resident = agent.resident_bytes();
     drop(input);
     let mut report = String::new();
@@ -87,17 +92,23 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    println!("\ngrowth: the best of up to {ROUNDS} rounds");
+    for burst in BURSTS {
+        table(burst);
+    }
+}
+
+fn table(burst: u64) {
+    println!("\ngrowth in bursts of {burst}: the best of up to {ROUNDS} rounds");
     println!(
         "{:>10} {:>12} {:>9} {:>13} {:>13} {:>13}",
         "pairs", "packets", "x first", "ns a packet", "sketch KiB", "resident MiB"
     );
     let mut first = None;
     for pairs in [1_000, 10_000, 100_000, 1_000_000, 10_000_000] {
-        let packets = LEAST.max(pairs * BURST);
+        let packets = LEAST.max(pairs * burst);
         // So many packets need no repetition.
         let rounds = if packets > LEAST { 1 } else { ROUNDS };
-        let runs = (0..rounds).map(|_| replay(pairs, packets));
+        let runs = (0..rounds).map(|_| replay((pairs, burst), packets));
         let (seconds, memory, resident) = runs.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
         let each = seconds / packets as f64 * 1e9;
         let ratio = each / *first.get_or_insert(each);

@@ -158,7 +158,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         (
             &["train", "-o", "x", "--theta", "1.5", "--steps", "0"],
             1,
-            &["theta", "2 to 1024"],
+            &["theta", "2 to 65536"],
         ),
         (&["run", "--device", "gpu"], 2, &["cpu-tensor"]),
         (&["fly"], 2, &["fly"]),

@@ -1,7 +1,6 @@
 //! Store and query of the packed profile at 1 MiB on one core, beside
 //! conservative update and the exact map. A store is that of an edge, or that
-//! of an edge with both its nodes, which have sketches of their own. `distinct`:
-//! a million edges, none of which occurs twice.
+//! of an edge with both its nodes, which have sketches of their own.
 //!
 //! `cargo bench -p crane-model --bench packed`
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -140,47 +139,4 @@ fn store_exact(bencher: Bencher) {
         let mut rival = Exact::default();
         rival.store(&edges).unwrap();
     });
-}
-
-mod distinct {
-    use super::*;
-
-    const COUNT: usize = 1_000_000;
-
-    fn edges() -> Vec<Weighted> {
-        let edge = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let edges = (0..COUNT as u64).map(edge);
-        edges
-            .map(|n| Weighted::new(Edge::new((n >> 32) as u32, n as u32), 1))
-            .collect()
-    }
-
-    #[divan::bench(sample_count = 5)]
-    fn store_edges_alone(bencher: Bencher) {
-        let edges = edges();
-        bencher.counter(ItemsCount::new(COUNT)).bench_local(|| {
-            let mut sketch = sketch(BYTES, DeviceChoice::Cpu);
-            for chunk in edges.chunks(BATCH) {
-                store_edges(&mut sketch, chunk);
-            }
-        });
-    }
-
-    #[divan::bench(sample_count = 5)]
-    fn store_conservative_update(bencher: Bencher) {
-        let edges = edges();
-        bencher.counter(ItemsCount::new(COUNT)).bench_local(|| {
-            let mut rival = CountMin::new(BYTES, 3, true, 1).unwrap();
-            rival.store(&edges).unwrap();
-        });
-    }
-
-    #[divan::bench(sample_count = 5)]
-    fn store_exact(bencher: Bencher) {
-        let edges = edges();
-        bencher.counter(ItemsCount::new(COUNT)).bench_local(|| {
-            let mut rival = Exact::default();
-            rival.store(&edges).unwrap();
-        });
-    }
 }

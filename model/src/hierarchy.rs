@@ -233,14 +233,16 @@ impl<X: Executor> Hierarchy<X> {
     /// edges, while the count that it stands for does not. There, an edge that
     /// may have been carried is read in the top layer alone, which loses nothing.
     pub(crate) fn seen(&self, ratios: &[f32]) -> Ratios {
+        if self.settings.writes == Writes::Bottom {
+            return ratios.to_vec();
+        }
         let by_load = ratios.iter().zip(&self.loads);
-        let by_load = by_load.map(|(q, load)| q / load.typical);
-        match (self.settings.writes, ratios.last()) {
-            (Writes::Every, Some(top)) if floor(top / self.settings.theta) > 0.0 => {
-                vec![by_load.last().unwrap_or_default(); ratios.len()]
+        let by_load: Ratios = by_load.map(|(q, load)| q / load.typical).collect();
+        match (ratios.last(), by_load.last()) {
+            (Some(top), Some(seen)) if floor(top / self.settings.theta) > 0.0 => {
+                vec![*seen; ratios.len()]
             }
-            (Writes::Every, _) => by_load.collect(),
-            (Writes::Bottom, _) => ratios.to_vec(),
+            _ => by_load,
         }
     }
 

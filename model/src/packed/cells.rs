@@ -14,6 +14,9 @@ pub trait Plane: Send {
     /// The values of each edge's cells.
     fn read(&self, places: &[Places], values: &mut Vec<Places>) -> Result<()>;
 
+    /// The smallest value of each edge's cells.
+    fn least(&self, places: &[Places], least: &mut Vec<u32>) -> Result<()>;
+
     /// Raises the cells of each edge to at least its value. The order of the
     /// edges makes no difference.
     fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()>;
@@ -115,6 +118,13 @@ impl<const BITS: u32> Plane for Cells<BITS> {
         values.clear();
         let cells = |[a, b, c]: &Places| [self.get(*a), self.get(*b), self.get(*c)];
         values.extend(places.iter().map(cells));
+        Ok(())
+    }
+
+    fn least(&self, places: &[Places], least: &mut Vec<u32>) -> Result<()> {
+        least.clear();
+        let smallest = |[a, b, c]: &Places| self.get(*a).min(self.get(*b)).min(self.get(*c));
+        least.extend(places.iter().map(smallest));
         Ok(())
     }
 

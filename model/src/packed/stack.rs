@@ -12,7 +12,7 @@
 //! is the sequential store.
 
 use crate::packed::cells::Plane;
-use crate::packed::codes::{CELLS, Codes, Places};
+use crate::packed::codes::{Codes, Places};
 use crate::{Error, Result};
 
 /// Layers of a stack.
@@ -52,7 +52,7 @@ pub struct Stack {
 #[derive(Default)]
 struct Scratch {
     places: Vec<Places>,
-    values: Vec<Places>,
+    least: Vec<u32>,
     targets: Vec<u32>,
     climbing: Vec<Climber>,
     carried: Vec<Climber>,
@@ -80,50 +80,64 @@ impl Stack {
 
     /// Adds a batch without equal ids; `bounds` are the bounds afterwards.
     pub fn add(&mut self, ids: &[u32], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
-        bounds.clear();
-        bounds.resize(ids.len(), 0);
+        let Self {
+            codes,
+            planes: [bottom, above @ ..],
+            scratch,
+        } = self;
         let Scratch {
             places,
-            values,
+            least,
             targets,
             climbing,
             carried,
-        } = &mut self.scratch;
-        // All edges start at the bottom, where what they find can be their own.
+        } = scratch;
+        bounds.clear();
+        targets.clear();
         climbing.clear();
-        climbing.extend((0..).zip(packets).map(|(edge, packets)| Climber {
-            edge,
-            packets: *packets,
-            was_here: true,
-        }));
-        for (layer, plane) in self.planes.iter_mut().enumerate() {
+        places.clear();
+        let (cells, limit) = (bottom.cells(), u64::from(bottom.limit()));
+        places.extend(ids.iter().map(|id| codes.places(*id, 0, cells)));
+        bottom.least(places, least)?;
+        for (edge, (packets, found)) in (0..).zip(packets.iter().zip(&*least)) {
+            let (kept, beyond) = counted(u64::from(*found), *packets, limit);
+            targets.push(kept as u32);
+            bounds.push(kept);
+            if beyond > 0 {
+                climbing.push(Climber {
+                    edge,
+                    packets: beyond,
+                    was_here: u64::from(*found) == limit,
+                });
+            }
+        }
+        bottom.raise(places, targets)?;
+        for (layer, plane) in (1..).zip(above) {
+            if climbing.is_empty() {
+                break;
+            }
             let (cells, limit) = (plane.cells(), u64::from(plane.limit()));
-            let place = |c: &Climber| self.codes.places(ids[c.edge as usize], layer, cells);
+            let place = |c: &Climber| codes.places(ids[c.edge as usize], layer, cells);
             places.clear();
             places.extend(climbing.iter().map(place));
-            plane.read(places, values)?;
+            plane.least(places, least)?;
             targets.clear();
             carried.clear();
-            for (climber, [a, b, c]) in climbing.iter().zip(&*values) {
-                let found = u64::from(*a.min(b).min(c));
-                let least = if climber.was_here { found } else { 0 };
-                let wanted = least.saturating_add(climber.packets);
-                let kept = wanted.min(limit);
+            for (climber, found) in climbing.iter().zip(&*least) {
+                let found = u64::from(*found) * u64::from(climber.was_here);
+                let (kept, beyond) = counted(found, climber.packets, limit);
                 targets.push(kept as u32);
                 bounds[climber.edge as usize] += kept;
-                if wanted > limit {
+                if beyond > 0 {
                     carried.push(Climber {
                         edge: climber.edge,
-                        packets: wanted - limit,
-                        was_here: least == limit,
+                        packets: beyond,
+                        was_here: found == limit,
                     });
                 }
             }
             plane.raise(places, targets)?;
             std::mem::swap(climbing, carried);
-            if climbing.is_empty() {
-                break;
-            }
         }
         Ok(())
     }
@@ -204,6 +218,13 @@ impl Stack {
     }
 }
 
+/// What a cell that holds `found` keeps when packets come, and what is beyond
+/// its limit.
+fn counted(found: u64, packets: u64, limit: u64) -> (u64, u64) {
+    let wanted = found.saturating_add(packets);
+    (wanted.min(limit), wanted.saturating_sub(limit))
+}
+
 /// An edge of a batch on its way up.
 #[derive(Clone, Copy)]
 struct Climber {
@@ -212,5 +233,3 @@ struct Climber {
     /// Whether what it finds in this layer can be its own.
     was_here: bool,
 }
-
-const _: () = assert!(CELLS == 3, "`add` takes the smallest of three");

@@ -54,6 +54,18 @@ impl<const BITS: u32> Plane for TensorCells<BITS> {
         Ok(())
     }
 
+    fn least(&self, places: &[Places], least: &mut Vec<u32>) -> Result<()> {
+        least.clear();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let count = places.len();
+        let places = self.upload(places.as_flattened().to_vec())?;
+        let held = self.cells.gather(&places, 0)?.reshape((count, CELLS))?;
+        least.extend(held.min(1)?.to_vec1::<u32>()?);
+        Ok(())
+    }
+
     fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()> {
         if places.is_empty() {
             return Ok(());

@@ -1,0 +1,93 @@
+//! The worst stream: a million edges, none of which occurs twice. Store of the
+//! packed profile at 1 MiB on one core beside the exact map and conservative
+//! update, in turns, because a machine is not equally fast all the time.
+//!
+//! `cargo bench -p crane-model --bench distinct`
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crane_model::packed::{Budget, Packed, Parts, Weights};
+use crane_model::rivals::{Rival, count_min::CountMin, exact::Exact};
+use crane_model::{Arrival, DeviceChoice, Edge, Weighted, edge::fold};
+
+const BYTES: usize = 1 << 20;
+const BATCH: usize = 4096;
+const COUNT: u64 = 1_000_000;
+const ROUNDS: usize = 25;
+
+fn main() {
+    let edges: Vec<Weighted> = (0..COUNT)
+        .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .map(|n| Weighted::new(Edge::new((n >> 32) as u32, n as u32), 1))
+        .collect();
+    let batches: Vec<Vec<Arrival<Edge>>> = edges.chunks(BATCH).map(arrivals).collect();
+    let weights = Arc::new(Weights::built_in().unwrap());
+    let sketch = || {
+        let (weights, budget) = (Arc::clone(&weights), Budget::fixed(BYTES));
+        Packed::<Edge>::new(weights, budget, Parts::ALL, 1, DeviceChoice::Cpu).unwrap()
+    };
+
+    let exact = || {
+        let mut rival = Exact::default();
+        rival.store(&edges).unwrap();
+        black_box(rival);
+    };
+    let packed = || {
+        let mut sketch = sketch();
+        batches
+            .iter()
+            .for_each(|batch| sketch.store(batch).unwrap());
+        black_box(sketch);
+    };
+    let packed_and_folding = || {
+        let mut sketch = sketch();
+        let batches = edges.chunks(BATCH);
+        batches.for_each(|batch| sketch.store(&arrivals(batch)).unwrap());
+        black_box(sketch);
+    };
+    let conservative = || {
+        let mut rival = CountMin::new(BYTES, 3, true, 1).unwrap();
+        rival.store(&edges).unwrap();
+        black_box(rival);
+    };
+    let methods: [(&str, &dyn Fn()); 4] = [
+        ("exact map", &exact),
+        ("packed, batches folded before", &packed),
+        ("packed, folding included", &packed_and_folding),
+        ("conservative update", &conservative),
+    ];
+    let mut seconds = [const { Vec::new() }; 4];
+    for _ in 0..ROUNDS {
+        for ((_, store), seconds) in methods.iter().zip(&mut seconds) {
+            let start = Instant::now();
+            store();
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+    }
+    println!("\n{COUNT} distinct edges, {ROUNDS} rounds in turns, medians");
+    println!("{:<32} {:>8} {:>12}", "", "x exact", "M edges/s");
+    for ((name, _), own) in methods.iter().zip(&seconds) {
+        let ratios = seconds[0].iter().zip(own).map(|(exact, own)| exact / own);
+        let rates = own.iter().map(|own| COUNT as f64 / own / 1e6);
+        let (ratio, rate) = (median(ratios.collect()), median(rates.collect()));
+        println!("{name:<32} {ratio:>8.2} {rate:>12.1}");
+    }
+}
+
+fn arrivals(batch: &[Weighted]) -> Vec<Arrival<Edge>> {
+    let arrival = |w: Weighted| Arrival {
+        key: w.edge,
+        edge: w.edge,
+        packets: w.weight,
+        bytes: 100 * w.weight,
+    };
+    fold(batch).into_iter().map(arrival).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
