@@ -206,17 +206,12 @@ mod tests {
                     "nothing was carried"
                 );
             }
-            let width = before.len().isqrt();
             for (cell, held) in before.iter().enumerate() {
-                let (row, column) = (cell / width, cell % width);
-                let taken: f32 = codes
-                    .iter()
-                    .zip(&carried)
-                    .filter(|((src, dst), _)| src[row] > 0.0 && dst[column] > 0.0)
-                    .map(|((src, dst), units)| {
-                        2.0 * units * (src[row] * dst[column] + weights.epsilon)
-                    })
-                    .sum();
+                let mut taken = 0.0;
+                for (cells, units) in codes.iter().zip(&carried) {
+                    let own = cells.iter().filter(|own| usize::from(own.place) == cell);
+                    taken += own.map(|own| 2.0 * units * own.share).sum::<f32>();
+                }
                 assert!(taken <= held * 1.001 + 1e-3, "{carry}: {taken} of {held}");
             }
         }

@@ -3,9 +3,9 @@
 //! An MLP 32 → 16 → 36 → 64 on a binary code of the id, ReLU after every
 //! layer, as in the paper. The result is scaled to a largest value of 1, which
 //! the paper does not do: without it an id with a small code reads the mass of
-//! others divided by nearly nothing, and carries what it never had. Batch norm exists in training only and is folded into the linear
-//! layers before an [`Encoder`] is made, so running one costs 3,392
-//! multiplications at most; inputs that are zero are skipped.
+//! others divided by nearly nothing, and carries what it never had. Batch norm
+//! exists in training only and is folded into the linear layers before an
+//! [`Encoder`] is made, so running one costs 3,392 multiplications.
 
 use multiversion::multiversion;
 use rand::Rng;
@@ -16,6 +16,9 @@ pub const BITS: usize = 32;
 pub const CODE: usize = 64;
 /// Inputs and outputs of the three linear layers.
 pub const SHAPES: [(usize, usize); 3] = [(BITS, 16), (16, 36), (36, CODE)];
+
+/// Outputs compared side by side.
+const LANES: usize = 8;
 
 /// A code: 64 non-negative numbers, zero where the id is not active.
 pub type Code = [f32; CODE];
@@ -59,12 +62,7 @@ impl Encoder {
     pub fn encode(&self, id: u32) -> Code {
         let mut code = [0.0; CODE];
         run(&self.linear, id, &mut code);
-        let largest = code.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        if largest > 0.0 {
-            code.map(|value| relu(value) / largest)
-        } else {
-            code.map(|value| if value == largest { 1.0 } else { 0.0 })
-        }
+        code
     }
 }
 
@@ -106,33 +104,55 @@ impl Encoder {
 /// spreads them over the id space, so that every stream looks like those of
 /// the training.
 pub fn bits(id: u32) -> [f32; BITS] {
+    let spread = spread(id);
+    std::array::from_fn(|bit| (spread >> bit & 1) as f32)
+}
+
+#[inline(always)]
+fn spread(id: u32) -> u32 {
     let mut x = id;
     x = (x ^ (x >> 16)).wrapping_mul(0x21f0_aaad);
     x = (x ^ (x >> 15)).wrapping_mul(0xd35a_2d97);
-    x ^= x >> 15;
-    std::array::from_fn(|bit| (x >> bit & 1) as f32)
+    x ^ (x >> 15)
 }
 
-/// All but the last ReLU.
 #[multiversion(targets("x86_64+avx+avx2+fma"))]
 fn run(linear: &[Linear; 3], id: u32, code: &mut Code) {
     let mut first = [0.0f32; 16];
     let mut second = [0.0f32; 36];
-    apply(&linear[0], &bits(id), &mut first);
-    apply(&linear[1], &first.map(relu), &mut second);
-    apply(&linear[2], &second.map(relu), code);
-}
-
-#[inline(always)]
-fn apply<const I: usize, const O: usize>(linear: &Linear, input: &[f32; I], out: &mut [f32; O]) {
-    out.copy_from_slice(&linear.bias);
-    for (x, row) in input.iter().zip(linear.weight.chunks_exact(O)) {
-        if *x != 0.0 {
-            for (y, w) in out.iter_mut().zip(row) {
-                *y += x * w;
-            }
+    let bits = spread(id);
+    apply(&linear[0], |bit| (bits >> bit & 1) as f32, &mut first);
+    apply(&linear[1], |at| first[at], &mut second);
+    apply(&linear[2], |at| second[at], code);
+    let larger = |a: f32, b: f32| if a > b { a } else { b };
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    for values in code.as_chunks::<LANES>().0 {
+        for (lane, value) in lanes.iter_mut().zip(values) {
+            *lane = larger(*value, *lane);
         }
     }
+    let largest = lanes.into_iter().fold(f32::NEG_INFINITY, larger);
+    if largest > 0.0 {
+        code.iter_mut().for_each(|v| *v = relu(*v) / largest);
+    } else {
+        let nearest = |v: f32| if v == largest { 1.0 } else { 0.0 };
+        code.iter_mut().for_each(|v| *v = nearest(*v));
+    }
+}
+
+/// A linear layer on the ReLU of its inputs. Half of them are 0; to leave those
+/// out would be slower, nobody can predict which.
+#[inline(always)]
+fn apply<const O: usize>(linear: &Linear, input: impl Fn(usize) -> f32, out: &mut [f32; O]) {
+    let mut sum = [0.0; O];
+    sum.copy_from_slice(&linear.bias);
+    for (at, row) in linear.weight.as_chunks::<O>().0.iter().enumerate() {
+        let x = relu(input(at));
+        for (y, w) in sum.iter_mut().zip(row) {
+            *y += x * w;
+        }
+    }
+    *out = sum;
 }
 
 #[inline(always)]

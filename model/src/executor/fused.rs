@@ -1,11 +1,7 @@
-//! The CPU executor: loops over the active rows of a code.
-//!
-//! Cost per edge and operation: (active rows) × 64 cells. Edges that carry
-//! nothing are left behind at their layer, so higher layers see few of them.
+//! The CPU executor: loops over the active cells of each edge. Codes of trained
+//! encoders are nearly one-hot, so there are one or two.
 
 use std::sync::Arc;
-
-use multiversion::multiversion;
 
 use super::{CELL_LIMIT, Executor, Load, floor};
 use crate::encoder::{CODE, Code};
@@ -23,12 +19,68 @@ impl Fused {
     }
 }
 
-type Pair = (Code, Code);
+/// One active cell of an edge.
+#[derive(Debug, Clone, Copy)]
+pub struct Cell {
+    /// Which one of the layer.
+    pub place: u16,
+    /// A, the edge's pattern there.
+    pub share: f32,
+}
+
+/// The active cells of the edges of a batch.
+#[derive(Default)]
+pub struct Patterns {
+    cells: Vec<Cell>,
+    /// Where the cells of each edge end.
+    ends: Vec<usize>,
+}
+
+impl Patterns {
+    fn push(&mut self, src: &Code, dst: &Code, epsilon: f32) {
+        for (row, s) in src.iter().enumerate().filter(|(_, s)| **s > 0.0) {
+            let columns = dst.iter().enumerate().filter(|(_, d)| **d > 0.0);
+            self.cells.extend(columns.map(|(column, d)| Cell {
+                place: (row * CODE + column) as u16,
+                share: s * d + epsilon,
+            }));
+        }
+        self.ends.push(self.cells.len());
+    }
+
+    /// The cells of each edge.
+    pub fn iter(&self) -> impl Iterator<Item = &[Cell]> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts
+            .zip(&self.ends)
+            .map(|(start, end)| &self.cells[start..*end])
+    }
+
+    /// `M += Σ weight·A`, no cell below 0.
+    fn accumulate(&self, m: &mut [f32], weight: impl Iterator<Item = f32>) {
+        for (cells, w) in self.iter().zip(weight).filter(|(_, w)| *w != 0.0) {
+            for cell in cells {
+                let held = &mut m[usize::from(cell.place)];
+                let sum = *held + w * cell.share;
+                *held = if sum > 0.0 { sum } else { 0.0 };
+            }
+        }
+    }
+
+    /// The smallest value of each edge's cells.
+    fn least(&self, value: impl Fn(&Cell) -> f32) -> Vec<f32> {
+        let least = |cells: &[Cell]| {
+            let values = cells.iter().map(&value);
+            values.fold(f32::INFINITY, |a, b| if b < a { b } else { a })
+        };
+        self.iter().map(least).collect()
+    }
+}
 
 impl Executor for Fused {
     type Plane = Vec<f32>;
     type Edges = Vec<Edge>;
-    type Codes = Vec<Pair>;
+    type Codes = Patterns;
     type Column = Vec<f32>;
 
     fn plane(&self) -> Result<Vec<f32>> {
@@ -39,16 +91,18 @@ impl Executor for Fused {
         Ok((edges.to_vec(), column))
     }
 
-    fn encode(&self, layer: usize, edges: &Vec<Edge>) -> Result<Vec<Pair>> {
+    fn encode(&self, layer: usize, edges: &Vec<Edge>) -> Result<Patterns> {
         let ends = &self.weights.layers[layer];
-        let encode = |e: &Edge| (ends.src.encode(e.src), ends.dst.encode(e.dst));
-        Ok(edges.iter().map(encode).collect())
+        let mut patterns = Patterns::default();
+        for edge in edges {
+            let (src, dst) = (ends.src.encode(edge.src), ends.dst.encode(edge.dst));
+            patterns.push(&src, &dst, self.weights.epsilon);
+        }
+        Ok(patterns)
     }
 
-    fn add(&self, m: &mut Vec<f32>, codes: &Vec<Pair>, weight: &Vec<f32>) -> Result<()> {
-        for (pair, w) in codes.iter().zip(weight).filter(|(_, w)| **w != 0.0) {
-            accumulate(m, pair, *w, self.weights.epsilon);
-        }
+    fn add(&self, m: &mut Vec<f32>, codes: &Patterns, weight: &Vec<f32>) -> Result<()> {
+        codes.accumulate(m, weight.iter().copied());
         Ok(())
     }
 
@@ -59,37 +113,31 @@ impl Executor for Fused {
         Ok(())
     }
 
-    fn subtract(&self, m: &mut Vec<f32>, codes: &Vec<Pair>, weight: &Vec<f32>) -> Result<()> {
-        for (pair, w) in codes.iter().zip(weight).filter(|(_, w)| **w != 0.0) {
-            accumulate(m, pair, -*w, self.weights.epsilon);
-        }
+    fn subtract(&self, m: &mut Vec<f32>, codes: &Patterns, weight: &Vec<f32>) -> Result<()> {
+        codes.accumulate(m, weight.iter().map(|w| -w));
         Ok(())
     }
 
-    fn least_ratio(&self, m: &Vec<f32>, codes: &Vec<Pair>) -> Result<Vec<f32>> {
-        let ratio = |pair| smallest_ratio(m, pair, self.weights.epsilon);
-        Ok(codes.iter().map(ratio).collect())
+    fn least_ratio(&self, m: &Vec<f32>, codes: &Patterns) -> Result<Vec<f32>> {
+        Ok(codes.least(|cell| m[usize::from(cell.place)] / cell.share))
     }
 
-    fn least_share(&self, m: &Vec<f32>, demand: &Vec<f32>, codes: &Vec<Pair>) -> Result<Vec<f32>> {
-        let mut share = vec![0.0; m.len()];
-        quotients(m, demand, &mut share);
-        Ok(codes
-            .iter()
-            .map(|pair| smallest_cell(&share, pair).min(1.0))
-            .collect())
+    fn least_share(&self, m: &Vec<f32>, demand: &Vec<f32>, codes: &Patterns) -> Result<Vec<f32>> {
+        let share = quotients(m, demand);
+        let mut least = codes.least(|cell| share[usize::from(cell.place)]);
+        least.iter_mut().for_each(|share| *share = share.min(1.0));
+        Ok(least)
     }
 
     fn least_quotient(
         &self,
         m: &Vec<f32>,
         pattern: &Vec<f32>,
-        codes: &Vec<Pair>,
+        codes: &Patterns,
     ) -> Result<Vec<f32>> {
-        let mut quotient = vec![0.0; m.len()];
-        quotients(m, pattern, &mut quotient);
-        let least = quotient.iter().copied().fold(f32::INFINITY, f32::min);
-        Ok(vec![least; codes.len()])
+        let quotient = quotients(m, pattern);
+        let least = quotient.into_iter().fold(f32::INFINITY, f32::min);
+        Ok(vec![least; codes.ends.len()])
     }
 
     fn sum(&self, x: &Vec<f32>, y: &Vec<f32>) -> Result<Vec<f32>> {
@@ -147,78 +195,16 @@ impl Executor for Fused {
     }
 }
 
-/// `M += w·A`, no cell below 0.
-#[multiversion(targets("x86_64+avx+avx2+fma"))]
-fn accumulate(m: &mut [f32], (src, dst): &Pair, w: f32, epsilon: f32) {
-    for (row, s) in m.chunks_exact_mut(CODE).zip(src) {
-        if *s > 0.0 {
-            for (cell, d) in row.iter_mut().zip(dst) {
-                let a = if *d > 0.0 { s * d + epsilon } else { 0.0 };
-                let sum = *cell + w * a;
-                *cell = if sum > 0.0 { sum } else { 0.0 };
-            }
-        }
-    }
-}
-
-/// Numbers handled side by side in a minimum.
-const LANES: usize = 8;
-
-#[multiversion(targets("x86_64+avx+avx2+fma"))]
-fn smallest_ratio(m: &[f32], (src, dst): &Pair, epsilon: f32) -> f32 {
-    let mut least = [f32::INFINITY; LANES];
-    for (row, s) in m.chunks_exact(CODE).zip(src) {
-        if *s > 0.0 {
-            for (cells, dst) in row.chunks_exact(LANES).zip(dst.chunks_exact(LANES)) {
-                for lane in 0..LANES {
-                    let ratio = cells[lane] / (s * dst[lane] + epsilon);
-                    let ratio = if dst[lane] > 0.0 {
-                        ratio
-                    } else {
-                        f32::INFINITY
-                    };
-                    least[lane] = if ratio < least[lane] {
-                        ratio
-                    } else {
-                        least[lane]
-                    };
-                }
-            }
-        }
-    }
-    least.into_iter().fold(f32::INFINITY, f32::min)
-}
-
-#[multiversion(targets("x86_64+avx+avx2+fma"))]
-fn smallest_cell(m: &[f32], (src, dst): &Pair) -> f32 {
-    let mut least = [f32::INFINITY; LANES];
-    for (row, s) in m.chunks_exact(CODE).zip(src) {
-        if *s > 0.0 {
-            for (cells, dst) in row.chunks_exact(LANES).zip(dst.chunks_exact(LANES)) {
-                for lane in 0..LANES {
-                    let cell = if dst[lane] > 0.0 {
-                        cells[lane]
-                    } else {
-                        f32::INFINITY
-                    };
-                    least[lane] = if cell < least[lane] {
-                        cell
-                    } else {
-                        least[lane]
-                    };
-                }
-            }
-        }
-    }
-    least.into_iter().fold(f32::INFINITY, f32::min)
-}
-
 /// `M/divisor` cell by cell; infinite where the divisor is 0.
-fn quotients(m: &[f32], divisor: &[f32], out: &mut [f32]) {
-    for ((out, m), d) in out.iter_mut().zip(m).zip(divisor) {
-        *out = if *d > 0.0 { m / d } else { f32::INFINITY };
-    }
+fn quotients(m: &[f32], divisor: &[f32]) -> Vec<f32> {
+    let cells = m.iter().zip(divisor);
+    cells
+        .map(|(m, d)| if *d > 0.0 { m / d } else { f32::INFINITY })
+        .collect()
 }
+
+/// Numbers handled side by side in a sum.
+const LANES: usize = 8;
 
 fn load(m: &[f32]) -> Load {
     let mut sum = [0.0f32; LANES];
