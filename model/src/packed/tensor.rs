@@ -28,6 +28,15 @@ impl<const BITS: u32> TensorCells<BITS> {
         })
     }
 
+    /// The values of all these cells, in one transfer.
+    fn held(&self, places: &[Places]) -> Result<Vec<u32>> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places = self.upload(places.as_flattened().to_vec())?;
+        Ok(self.cells.gather(&places, 0)?.to_vec1()?)
+    }
+
     fn upload(&self, values: Vec<u32>) -> Result<Tensor> {
         let count = values.len();
         Ok(Tensor::from_vec(values, count, self.cells.device())?)
@@ -45,24 +54,15 @@ impl<const BITS: u32> Plane for TensorCells<BITS> {
 
     fn read(&self, places: &[Places], values: &mut Vec<Places>) -> Result<()> {
         values.clear();
-        if places.is_empty() {
-            return Ok(());
-        }
-        let places = self.upload(places.as_flattened().to_vec())?;
-        let held = self.cells.gather(&places, 0)?.to_vec1::<u32>()?;
-        values.extend_from_slice(held.as_chunks::<CELLS>().0);
+        values.extend_from_slice(self.held(places)?.as_chunks::<CELLS>().0);
         Ok(())
     }
 
     fn least(&self, places: &[Places], least: &mut Vec<u32>) -> Result<()> {
         least.clear();
-        if places.is_empty() {
-            return Ok(());
-        }
-        let count = places.len();
-        let places = self.upload(places.as_flattened().to_vec())?;
-        let held = self.cells.gather(&places, 0)?.reshape((count, CELLS))?;
-        least.extend(held.min(1)?.to_vec1::<u32>()?);
+        let held = self.held(places)?;
+        let cells = held.as_chunks::<CELLS>().0.iter();
+        least.extend(cells.map(|[a, b, c]| *a.min(b).min(c)));
         Ok(())
     }
 
