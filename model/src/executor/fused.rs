@@ -206,20 +206,28 @@ fn quotients(m: &[f32], divisor: &[f32]) -> Vec<f32> {
 /// Numbers handled side by side in a sum.
 const LANES: usize = 8;
 
+/// Cells whose product, each with 1 more, is surely within an f64.
+const FACTORS: usize = 32;
+
 fn load(m: &[f32]) -> Load {
     let mut sum = [0.0f32; LANES];
     let mut max = [0.0f32; LANES];
     let mut digits = 0.0;
-    for cells in m.chunks_exact(LANES) {
-        for lane in 0..LANES {
-            digits += cells[lane].ln_1p();
-            sum[lane] += cells[lane];
-            max[lane] = max[lane].max(cells[lane]);
+    for cells in m.chunks(FACTORS) {
+        let mut product = [1.0f64; LANES];
+        for cells in cells.as_chunks::<LANES>().0 {
+            for lane in 0..LANES {
+                product[lane] *= f64::from(cells[lane]) + 1.0;
+                sum[lane] += cells[lane];
+                max[lane] = max[lane].max(cells[lane]);
+            }
         }
+        // A logarithm costs more than all the rest.
+        digits += product.iter().product::<f64>().ln();
     }
     Load {
         mean: sum.iter().sum::<f32>() / m.len() as f32,
         max: max.into_iter().fold(0.0, f32::max),
-        typical: (digits / m.len() as f32).exp(),
+        typical: (digits / m.len() as f64).exp() as f32,
     }
 }
