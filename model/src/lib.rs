@@ -1,11 +1,10 @@
 //! Crane, a hierarchical neural sketch for graph streams.
 //!
 //! A stream of edges `src → dst` is summarised in a few small layers of
-//! memory. Each edge is written as a pattern (its *code*) into the bottom
-//! layer; what grows beyond a threshold θ is *carried* to the next layer, in
-//! units of θ, as in a positional numeral system. Heavy edges thus move up
-//! and leave the bottom to the many light ones. A small keyed table, the
-//! *crown*, holds the heaviest edges exactly.
+//! memory. Each edge is written as a pattern (its *code*); what grows beyond a
+//! threshold is *carried* to the next layer. Heavy edges thus move up and
+//! leave the bottom to the many light ones. A small keyed table, the *crown*,
+//! holds the heaviest edges exactly.
 //!
 //! This crate is pure: no files, no clocks, no metrics, no threads of its own.
 //!
@@ -14,7 +13,7 @@
 //! | [`edge`] | edges, weighted edges, folding a batch |
 //! | [`encoder`], [`decoder`], [`weights`] | the learned parts |
 //! | [`executor`] | how a batch meets one layer: fused CPU code or candle tensors |
-//! | [`carry`] | what moves from a layer to the next |
+//! | [`carry`] | which layers are written to, what moves from one to the next |
 //! | [`hierarchy`] | the layers: store, query, expansion |
 //! | [`crown`], [`crane`] | the heavy-hitter table, and layers and table together |
 //! | [`packed`] | the profile for real traffic: narrow cells, witnesses, a load-aware decoder |
