@@ -4,10 +4,10 @@
 use std::hash::{BuildHasher, Hash};
 use std::net::Ipv6Addr;
 
-use crane_model::{Arrival, Edge as ModelEdge};
+use crane_model::Arrival;
 use foldhash::fast::RandomState;
 
-use crate::edge::{Edge, Pair, model_node};
+use crate::edge::{Edge, Pair};
 
 /// Packets folded into arrivals; keeps its memory from batch to batch.
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl Batch {
         let (mut last, mut at) = (None, 0);
         for edge in edges {
             if last != Some(edge.pair) {
-                at = self.pairs.place(edge.pair, Pair::model_edge);
+                at = self.pairs.place(edge.pair);
                 last = Some(edge.pair);
             }
             let bytes = u64::from(edge.bytes) * scale;
@@ -104,7 +104,7 @@ impl<K: Copy + Eq + Hash> Folded<K> {
 
     /// Where the arrival of `key` is; made if there is none.
     #[inline]
-    fn place(&mut self, key: K, to_edge: fn(&K) -> ModelEdge) -> usize {
+    fn place(&mut self, key: K) -> usize {
         let mask = self.slots.len() - 1;
         let mut slot = self.hasher.hash_one(key) as usize & mask;
         loop {
@@ -114,7 +114,6 @@ impl<K: Copy + Eq + Hash> Folded<K> {
                 self.slots[slot] = (self.round, at as u32);
                 self.arrivals.push(Arrival {
                     key,
-                    edge: to_edge(&key),
                     packets: 0,
                     bytes: 0,
                 });
@@ -130,7 +129,7 @@ impl<K: Copy + Eq + Hash> Folded<K> {
 
 impl Folded<Ipv6Addr> {
     fn add(&mut self, node: Ipv6Addr, pair: &Arrival<Pair>) {
-        let at = self.place(node, model_node);
+        let at = self.place(node);
         self.arrivals[at].packets += pair.packets;
         self.arrivals[at].bytes += pair.bytes;
     }

@@ -80,7 +80,6 @@ fn main() {
 fn arrivals(batch: &[Weighted]) -> Vec<Arrival<Edge>> {
     let arrival = |w: Weighted| Arrival {
         key: w.edge,
-        edge: w.edge,
         packets: w.weight,
         bytes: 100 * w.weight,
     };

@@ -61,7 +61,6 @@ fn store_nodes(sketch: &mut Packed<u32>, chunk: &[Weighted], node: fn(&Edge) -> 
 fn arrival<K>(key: K, packets: u64) -> Arrival<K> {
     Arrival {
         key,
-        edge: Edge::new(0, 0),
         packets,
         bytes: 100 * packets,
     }

@@ -12,10 +12,8 @@ use crate::{DeviceChoice, Edge, Result, Sketch, Weighted};
 /// Packets of one edge in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival<K> {
-    /// The edge, by its real name.
+    /// The edge.
     pub key: K,
-    /// The same edge as the layers of the paper profile know it.
-    pub edge: Edge,
     /// How many packets.
     pub packets: u64,
     /// How many bytes they have together.
@@ -221,7 +219,7 @@ impl<K: Copy + Eq + Hash> Paper<K> {
         }
         let weighted: Vec<Weighted> = rest
             .iter()
-            .map(|(_, a)| Weighted::new(a.edge, a.packets))
+            .map(|(_, a)| Weighted::new((self.to_edge)(&a.key), a.packets))
             .collect();
         let ratios = self.layers.store_and_query(&weighted)?;
         let bounds: Vec<f64> = ratios
@@ -235,7 +233,8 @@ impl<K: Copy + Eq + Hash> Paper<K> {
             let lightest = self.crown.lightest(id);
             let count = count_on_admission(arrival, bound, self.noise, &lightest);
             if count.rank() > lightest.rank() {
-                self.layers.take(arrival.edge, count.packets)?;
+                let edge = (self.to_edge)(&arrival.key);
+                self.layers.take(edge, count.packets)?;
                 if let Some((key, count)) = self.crown.admit(id, arrival.key, count) {
                     poured.push(Weighted::new((self.to_edge)(&key), count.packets));
                 }

@@ -43,7 +43,6 @@ fn a_batch_is_a_few_operations_whatever_its_size() {
         let batch: Vec<Arrival<Edge>> = (0..size)
             .map(|n| Arrival {
                 key: edge(n),
-                edge: edge(n),
                 packets,
                 bytes: packets,
             })

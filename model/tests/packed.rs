@@ -17,7 +17,6 @@ fn sketch(budget: Budget, device: DeviceChoice) -> Packed<Edge> {
 fn arrival(edge: Edge, packets: u64) -> Arrival<Edge> {
     Arrival {
         key: edge,
-        edge,
         packets,
         bytes: 100 * packets,
     }

@@ -129,7 +129,6 @@ impl Rival for PackedCrane {
         for batch in batch.chunks(self.batch) {
             let arrivals = edge::fold(batch).into_iter().map(|w| Arrival {
                 key: w.edge,
-                edge: w.edge,
                 packets: w.weight,
                 bytes: 0,
             });

@@ -79,7 +79,6 @@ pub fn store(sketch: &mut Packed<Edge>, stream: &Stream, batch: usize) -> Result
             .into_iter()
             .map(|w| Arrival {
                 key: w.edge,
-                edge: w.edge,
                 packets: w.weight,
                 bytes: w.weight,
             })
