@@ -9,6 +9,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use crane_model::packed::{Budget, Packed, Parts, Weights};
 use crane_model::rivals::{Rival, count_min::CountMin, exact::Exact};
 use crane_model::{Arrival, DeviceChoice, Edge, Weighted, edge::fold};
@@ -19,9 +22,11 @@ const COUNT: u64 = 1_000_000;
 const ROUNDS: usize = 25;
 
 fn main() {
+    // Of random pairs of ids hardly any two are equal. Regular ones would not
+    // do: the hash of the map orders them.
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let edges: Vec<Weighted> = (0..COUNT)
-        .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        .map(|n| Weighted::new(Edge::new((n >> 32) as u32, n as u32), 1))
+        .map(|_| Weighted::new(Edge::new(rng.random(), rng.random()), 1))
         .collect();
     let batches: Vec<Vec<Arrival<Edge>>> = edges.chunks(BATCH).map(arrivals).collect();
     let weights = Arc::new(Weights::built_in().unwrap());

@@ -37,7 +37,6 @@ pub trait Plane: Send {
 /// Cells of 4, 8 or 32 bits in host memory.
 pub struct Cells<const BITS: u32> {
     bytes: Vec<u8>,
-    used: usize,
 }
 
 impl<const BITS: u32> Cells<BITS> {
@@ -45,7 +44,6 @@ impl<const BITS: u32> Cells<BITS> {
     pub fn new(cells: usize) -> Self {
         Self {
             bytes: vec![0; cells * BITS as usize / 8],
-            used: 0,
         }
     }
 
@@ -59,10 +57,10 @@ impl<const BITS: u32> Cells<BITS> {
         unpack::<BITS>(&self.bytes, place)
     }
 
-    /// Raises a cell to at least `value`, which it can hold, and returns 0 if
-    /// nothing was there. Writes always: faster than a branch that nobody can predict.
+    /// Raises a cell to at least `value`, which it can hold. Writes always:
+    /// faster than a branch that nobody can predict.
     #[inline(always)]
-    fn lift(&mut self, place: u32, value: u32) -> u32 {
+    fn lift(&mut self, place: u32, value: u32) {
         let at = place as usize;
         match BITS {
             4 => {
@@ -71,21 +69,15 @@ impl<const BITS: u32> Cells<BITS> {
                 let byte = &mut self.bytes[at >> 1];
                 let held = *byte & half;
                 *byte ^= held ^ held.max((value * 0x11) as u8 & half);
-                held.into()
             }
             8 => {
                 let cell = &mut self.bytes[at];
-                let held = u32::from(*cell);
-                *cell = held.max(value) as u8;
-                held
+                *cell = (*cell).max(value as u8);
             }
             _ => {
-                let Some(cell) = self.bytes[4 * at..].first_chunk_mut() else {
-                    return value;
-                };
-                let held = u32::from_le_bytes(*cell);
-                *cell = held.max(value).to_le_bytes();
-                held
+                if let Some(cell) = self.bytes[4 * at..].first_chunk_mut() {
+                    *cell = u32::from_le_bytes(*cell).max(value).to_le_bytes();
+                }
             }
         }
     }
@@ -129,22 +121,27 @@ impl<const BITS: u32> Plane for Cells<BITS> {
     }
 
     fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()> {
-        let mut used = self.used;
-        for ([a, b, c], value) in places.iter().zip(values) {
-            let held = [
-                self.lift(*a, *value),
-                self.lift(*b, *value),
-                self.lift(*c, *value),
-            ];
-            let fresh = held.iter().filter(|held| **held == 0).count();
-            used += usize::from(*value > 0) * fresh;
+        for (places, value) in places.iter().zip(values) {
+            for place in places {
+                self.lift(*place, *value);
+            }
         }
-        self.used = used;
         Ok(())
     }
 
     fn used(&self) -> Result<usize> {
-        Ok(self.used)
+        if BITS != 4 {
+            let cells = self.bytes.chunks_exact(BITS as usize / 8);
+            return Ok(cells
+                .filter(|cell| cell.iter().any(|byte| *byte > 0))
+                .count());
+        }
+        let used = |byte: &u8| (byte | byte >> 1 | byte >> 2 | byte >> 3) & 0x11;
+        let bits = self
+            .bytes
+            .iter()
+            .map(|byte| used(byte).count_ones() as usize);
+        Ok(bits.sum())
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>> {
@@ -160,8 +157,6 @@ impl<const BITS: u32> Plane for Cells<BITS> {
             )));
         }
         self.bytes.copy_from_slice(bytes);
-        let cells = 0..self.cells() as u32;
-        self.used = cells.filter(|place| self.get(*place) > 0).count();
         Ok(())
     }
 
@@ -188,7 +183,7 @@ mod tests {
         let mut other = Cells::<BITS>::new(12);
         other.load_bytes(&cells.to_bytes().unwrap()).unwrap();
         assert_eq!(other.bytes, cells.bytes);
-        assert_eq!(other.used, 5);
+        assert_eq!(other.used().unwrap(), 5);
         assert!(other.load_bytes(&[0]).is_err());
     }
 

@@ -62,7 +62,7 @@ pub struct Packed<K> {
     since_noise: usize,
     phantoms: u32,
     /// Memory of [`Self::store`] that is kept from batch to batch.
-    rest: Vec<Candidate>,
+    rest: Rest,
     pub(super) sight: OnceLock<Sight>,
 }
 
@@ -90,7 +90,7 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             floor: 0,
             since_noise: 0,
             phantoms: 0,
-            rest: Vec::new(),
+            rest: Rest::default(),
             sight: OnceLock::new(),
         };
         sketch.restart(budget.start)?;
@@ -150,7 +150,7 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     /// Stores a batch in which no edge occurs twice.
     pub fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
         self.sight.take();
-        let mut heavy: Vec<Candidate> = Vec::new();
+        let mut heavy: Vec<(u32, u64)> = Vec::new();
         let mut rest = std::mem::take(&mut self.rest);
         rest.clear();
         for (at, arrival) in (0..).zip(batch) {
@@ -166,54 +166,51 @@ impl<K: Copy + Eq + Hash> Packed<K> {
             // One that outranks the lightest by this batch alone goes to the
             // crown without leaving a trace in the body.
             let rank = Count::exact(arrival.packets, arrival.bytes).rank();
-            let at_once = self.parts.crown && rank > self.floor && rank > crown.lightest(id).rank();
-            let all = if at_once { &mut heavy } else { &mut rest };
-            all.push(Candidate { at, id });
+            if self.parts.crown && rank > self.floor && rank > crown.lightest(id).rank() {
+                heavy.push((at, id));
+            } else {
+                rest.push(at, id, arrival.packets);
+            }
         }
         let mut gone = Vec::new();
         if !heavy.is_empty() {
-            let ids: Vec<u32> = heavy.iter().map(|c| Codes::short(c.id)).collect();
+            let ids: Vec<u32> = heavy.iter().map(|(_, id)| Codes::short(*id)).collect();
             let bounds = self.body.bounds(&ids)?;
-            for (candidate, bound) in heavy.into_iter().zip(bounds) {
-                let arrival = &batch[candidate.at as usize];
+            for ((at, id), bound) in heavy.into_iter().zip(bounds) {
+                let arrival = &batch[at as usize];
                 let bound = bound.saturating_add(arrival.packets);
-                if !self.admit(arrival, candidate.id, bound, &mut gone) {
-                    rest.push(candidate);
+                if !self.admit(arrival, id, bound, &mut gone) {
+                    rest.push(at, id, arrival.packets);
                 }
             }
         }
-        if !rest.is_empty() {
-            let bounds = self.add(batch, &rest)?;
-            self.look_at_noise(rest.len())?;
-            for (candidate, bound) in rest.iter().zip(bounds) {
-                if self.is_light(&batch[candidate.at as usize], bound) {
-                    continue;
+        if !rest.at.is_empty() {
+            self.add(&mut rest)?;
+            self.look_at_noise(rest.at.len())?;
+            for (at, bound) in rest.at.iter().zip(&rest.bounds) {
+                let arrival = &batch[*at as usize];
+                if !self.is_light(arrival, *bound) {
+                    let id = self.codes.id(&arrival.key);
+                    self.admit(arrival, id, *bound, &mut gone);
                 }
-                self.admit(
-                    &batch[candidate.at as usize],
-                    candidate.id,
-                    bound,
-                    &mut gone,
-                );
             }
         }
         self.rest = rest;
         self.pour(&gone)
     }
 
-    /// Adds arrivals to the body, growing where it has no room; returns their
+    /// Adds arrivals to the body, growing where it has no room; notes their
     /// bounds.
-    fn add(&mut self, batch: &[Arrival<K>], rest: &[Candidate]) -> Result<Vec<u64>> {
-        let ids: Vec<u32> = rest.iter().map(|c| Codes::short(c.id)).collect();
-        let packets: Vec<u64> = rest.iter().map(|c| batch[c.at as usize].packets).collect();
-        let (mut bounds, mut all) = (Vec::new(), Vec::new());
-        let mut done = self.body.add(&ids, &packets, &mut all)?;
+    fn add(&mut self, rest: &mut Rest) -> Result<()> {
+        let (ids, packets) = (&rest.ids, &rest.packets);
+        let mut done = self.body.add(ids, packets, &mut rest.bounds)?;
+        let mut bounds = Vec::new();
         while done < ids.len() {
             self.grow()?;
             done += self.body.add(&ids[done..], &packets[done..], &mut bounds)?;
-            all.append(&mut bounds);
+            rest.bounds.append(&mut bounds);
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Whether an edge is below the floor of the crown, as most are, whatever
@@ -350,12 +347,30 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     }
 }
 
-/// An arrival that the crown has no place for.
-#[derive(Clone, Copy)]
-struct Candidate {
-    /// Where it stands in its batch.
-    at: u32,
-    id: u64,
+/// Arrivals of a batch that the crown has no place for.
+#[derive(Default)]
+struct Rest {
+    /// Where they stand in the batch.
+    at: Vec<u32>,
+    /// As the body knows them.
+    ids: Vec<u32>,
+    packets: Vec<u64>,
+    /// Their bounds, once they are in the body.
+    bounds: Vec<u64>,
+}
+
+impl Rest {
+    fn clear(&mut self) {
+        self.at.clear();
+        self.ids.clear();
+        self.packets.clear();
+    }
+
+    fn push(&mut self, at: u32, id: u64, packets: u64) {
+        self.at.push(at);
+        self.ids.push(Codes::short(id));
+        self.packets.push(packets);
+    }
 }
 
 /// The layers say at most `bound`, of which `noise` is usually not the edge's
