@@ -216,9 +216,11 @@ impl<K: Copy + Eq + Hash> Packed<K> {
     /// Whether an edge is below the floor of the crown, as most are, whatever
     /// of its bound is noise.
     fn is_light(&self, arrival: &Arrival<K>, bound: u64) -> bool {
-        let bytes = bound.saturating_mul(arrival.bytes);
-        let enough = self.floor.saturating_mul(BYTES_PER_PACKET);
-        bound <= self.floor && bytes <= enough.saturating_mul(arrival.packets)
+        // Packets of the usual size weigh no more than others.
+        let usual = BYTES_PER_PACKET.saturating_mul(arrival.packets);
+        let bytes = || bound.saturating_mul(arrival.bytes);
+        bound <= self.floor
+            && (arrival.bytes <= usual || bytes() <= self.floor.saturating_mul(usual))
     }
 
     /// Moves an edge that outranks the lightest of its bucket to the crown,

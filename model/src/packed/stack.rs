@@ -99,16 +99,17 @@ impl Stack {
         let (cells, limit) = (bottom.cells(), u64::from(bottom.limit()));
         places.extend(ids.iter().map(|id| codes.places(*id, 0, cells)));
         bottom.least(places, least)?;
-        for (edge, (packets, found)) in (0..).zip(packets.iter().zip(&*least)) {
-            let (kept, beyond) = counted(u64::from(*found), *packets, limit);
-            targets.push(kept as u32);
-            bounds.push(kept);
-            if beyond > 0 {
+        let wanted = packets.iter().zip(&*least);
+        bounds.extend(wanted.map(|(packets, found)| packets.saturating_add((*found).into())));
+        targets.extend(bounds.iter().map(|wanted| (*wanted).min(limit) as u32));
+        for (edge, (wanted, found)) in (0..).zip(bounds.iter_mut().zip(&*least)) {
+            if *wanted > limit {
                 climbing.push(Climber {
                     edge,
-                    packets: beyond,
+                    packets: *wanted - limit,
                     was_here: u64::from(*found) == limit,
                 });
+                *wanted = limit;
             }
         }
         bottom.raise(places, targets)?;
@@ -125,13 +126,14 @@ impl Stack {
             carried.clear();
             for (climber, found) in climbing.iter().zip(&*least) {
                 let found = u64::from(*found) * u64::from(climber.was_here);
-                let (kept, beyond) = counted(found, climber.packets, limit);
+                let wanted = found.saturating_add(climber.packets);
+                let kept = wanted.min(limit);
                 targets.push(kept as u32);
                 bounds[climber.edge as usize] += kept;
-                if beyond > 0 {
+                if wanted > limit {
                     carried.push(Climber {
                         edge: climber.edge,
-                        packets: beyond,
+                        packets: wanted - limit,
                         was_here: found == limit,
                     });
                 }
@@ -216,13 +218,6 @@ impl Stack {
         }
         Ok(())
     }
-}
-
-/// What a cell that holds `found` keeps when packets come, and what is beyond
-/// its limit.
-fn counted(found: u64, packets: u64, limit: u64) -> (u64, u64) {
-    let wanted = found.saturating_add(packets);
-    (wanted.min(limit), wanted.saturating_sub(limit))
 }
 
 /// An edge of a batch on its way up.
