@@ -132,16 +132,17 @@ impl<const BITS: u32> Plane for Cells<BITS> {
     fn used(&self) -> Result<usize> {
         if BITS != 4 {
             let cells = self.bytes.chunks_exact(BITS as usize / 8);
-            return Ok(cells
-                .filter(|cell| cell.iter().any(|byte| *byte > 0))
-                .count());
+            let used = cells.filter(|cell| cell.iter().any(|byte| *byte > 0));
+            return Ok(used.count());
         }
-        let used = |byte: &u8| (byte | byte >> 1 | byte >> 2 | byte >> 3) & 0x11;
-        let bits = self
-            .bytes
-            .iter()
-            .map(|byte| used(byte).count_ones() as usize);
-        Ok(bits.sum())
+        let used = |word: u64| {
+            let any = word | word >> 1 | word >> 2 | word >> 3;
+            (any & 0x1111_1111_1111_1111).count_ones() as usize
+        };
+        let (words, rest) = self.bytes.as_chunks();
+        let words = words.iter().map(|word| used(u64::from_le_bytes(*word)));
+        let rest = rest.iter().map(|byte| used(u64::from(*byte)));
+        Ok(words.sum::<usize>() + rest.sum::<usize>())
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>> {
@@ -170,17 +171,17 @@ mod tests {
     use super::*;
 
     fn check<const BITS: u32>() {
-        let mut cells = Cells::<BITS>::new(12);
+        let mut cells = Cells::<BITS>::new(20);
         let limit = cells.limit();
-        cells.raise(&[[0, 5, 7], [1, 5, 8]], &[3, limit]).unwrap();
+        cells.raise(&[[0, 5, 7], [1, 5, 18]], &[3, limit]).unwrap();
         cells.raise(&[[0, 5, 7]], &[2]).unwrap();
         let mut values = Vec::new();
         cells
-            .read(&[[0, 5, 7], [1, 5, 8], [2, 4, 6]], &mut values)
+            .read(&[[0, 5, 7], [1, 5, 18], [2, 4, 6]], &mut values)
             .unwrap();
         assert_eq!(values, [[3, limit, 3], [limit; 3], [0; 3]], "{BITS} bits");
         assert_eq!(cells.used().unwrap(), 5);
-        let mut other = Cells::<BITS>::new(12);
+        let mut other = Cells::<BITS>::new(20);
         other.load_bytes(&cells.to_bytes().unwrap()).unwrap();
         assert_eq!(other.bytes, cells.bytes);
         assert_eq!(other.used().unwrap(), 5);
