@@ -173,13 +173,13 @@ mod tests {
     fn check<const BITS: u32>() {
         let mut cells = Cells::<BITS>::new(20);
         let limit = cells.limit();
-        cells.raise(&[[0, 5, 7], [1, 5, 18]], &[3, limit]).unwrap();
+        cells.raise(&[[0, 5, 7], [1, 5, 18]], &[8, limit]).unwrap();
         cells.raise(&[[0, 5, 7]], &[2]).unwrap();
         let mut values = Vec::new();
         cells
             .read(&[[0, 5, 7], [1, 5, 18], [2, 4, 6]], &mut values)
             .unwrap();
-        assert_eq!(values, [[3, limit, 3], [limit; 3], [0; 3]], "{BITS} bits");
+        assert_eq!(values, [[8, limit, 8], [limit; 3], [0; 3]], "{BITS} bits");
         assert_eq!(cells.used().unwrap(), 5);
         let mut other = Cells::<BITS>::new(20);
         other.load_bytes(&cells.to_bytes().unwrap()).unwrap();
