@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::executor::Executor;
-use crate::{Edge, Error, Result, Settings};
+use crate::{Edge, Error, Result, Settings, choice};
 
 /// How a batch is carried. No way ever makes a cell negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,34 +131,15 @@ pub(crate) fn climb<X: Executor>(
     Ok(())
 }
 
-/// The name of a choice.
-fn name<T: PartialEq>(names: &[(&'static str, T)], choice: &T) -> &'static str {
-    let named = names.iter().find(|(_, named)| named == choice);
-    named.map_or("", |(name, _)| name)
-}
-
-/// The choice of that name.
-fn parse<T: Copy>(what: &'static str, names: &[(&'static str, T)], text: &str) -> Result<T> {
-    let named = names.iter().find(|(name, _)| *name == text);
-    named.map(|(_, choice)| *choice).ok_or_else(|| {
-        let allowed: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-        Error::Setting {
-            name: what,
-            value: text.into(),
-            allowed: allowed.join(", "),
-        }
-    })
-}
-
 impl fmt::Display for Carry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name(&Self::NAMES, self))
+        f.write_str(choice::name(&Self::NAMES, self))
     }
 }
 
 impl fmt::Display for Writes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name(&Self::NAMES, self))
+        f.write_str(choice::name(&Self::NAMES, self))
     }
 }
 
@@ -166,7 +147,7 @@ impl FromStr for Carry {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        parse("carry", &Self::NAMES, text)
+        choice::parse("carry", &Self::NAMES, text)
     }
 }
 
@@ -174,7 +155,7 @@ impl FromStr for Writes {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        parse("writes", &Self::NAMES, text)
+        choice::parse("writes", &Self::NAMES, text)
     }
 }
 

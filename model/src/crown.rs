@@ -105,6 +105,13 @@ fn slack(code: u64) -> u64 {
     }
 }
 
+/// Which of so many buckets an id has. Ids that are alike in their first bits,
+/// as witnesses are, spread as well.
+fn place(id: u64, buckets: usize) -> usize {
+    let at = crate::packed::codes::fold(id, 0xd6e8_feb8_6659_fd93);
+    ((u128::from(at) * buckets as u128) >> 64) as usize
+}
+
 /// The table. See the head of this module.
 pub struct Crown<K> {
     entries: Vec<Option<Entry<K>>>,
@@ -135,22 +142,22 @@ impl<K: Copy + Eq> Crown<K> {
         }
     }
 
-    fn bucket(&self, id: u64) -> std::ops::Range<usize> {
-        let buckets = self.entries.len() / WAYS;
-        // Ids that are alike in their first bits, as witnesses are, spread as well.
-        let at = crate::packed::codes::fold(id, 0xd6e8_feb8_6659_fd93);
-        let at = ((u128::from(at) * buckets as u128) >> 64) as usize * WAYS;
-        at..at + WAYS
+    /// The bucket of an id. A number of ways that the compiler knows makes
+    /// straight code of what looks at all of them.
+    fn bucket(&self, id: u64) -> &[Option<Entry<K>>; WAYS] {
+        let buckets = self.entries.as_chunks().0;
+        &buckets[place(id, buckets.len())]
+    }
+
+    fn bucket_mut(&mut self, id: u64) -> &mut [Option<Entry<K>>; WAYS] {
+        let buckets = self.entries.as_chunks_mut().0;
+        let at = place(id, buckets.len());
+        &mut buckets[at]
     }
 
     /// Counts an arrival if the edge is here, and says whether it is.
     pub fn count(&mut self, id: u64, key: K, packets: u64, bytes: u64) -> bool {
-        let bucket = self.bucket(id).start / WAYS;
-        // A number of ways that the compiler knows makes this straight code.
-        for entry in self.entries.as_chunks_mut::<WAYS>().0[bucket]
-            .iter_mut()
-            .flatten()
-        {
+        for entry in self.bucket_mut(id).iter_mut().flatten() {
             if entry.key == key {
                 entry.add(packets, bytes);
                 return true;
@@ -169,7 +176,7 @@ impl<K: Copy + Eq> Crown<K> {
 
     /// The lightest count in the bucket of `id`, 0 while there is room.
     pub fn lightest(&self, id: u64) -> Count {
-        let ways = self.entries[self.bucket(id)].iter();
+        let ways = self.bucket(id).iter();
         let lightest = ways.min_by_key(|way| way.map_or(0, |entry| entry.rank()));
         let count = lightest.and_then(|way| way.map(|entry| entry.count()));
         count.unwrap_or_default()
@@ -177,18 +184,16 @@ impl<K: Copy + Eq> Crown<K> {
 
     /// Admits an edge and returns the one that had to go.
     pub fn admit(&mut self, id: u64, key: K, count: Count) -> Option<(K, Count)> {
-        let bucket = self.bucket(id);
         let rank = |way: &Option<Entry<K>>| way.map_or(0, |entry| entry.rank());
-        let lightest = self.entries[bucket]
-            .iter_mut()
-            .min_by_key(|way| rank(way))?;
+        let ways = self.bucket_mut(id).iter_mut();
+        let lightest = ways.min_by_key(|way| rank(way))?;
         let gone = lightest.replace(entry(key, count));
         gone.map(|entry| (entry.key, entry.count()))
     }
 
     /// The count of an edge, if it is here.
     pub fn get(&self, id: u64, key: &K) -> Option<Count> {
-        let mut ways = self.entries[self.bucket(id)].iter().flatten();
+        let mut ways = self.bucket(id).iter().flatten();
         ways.find(|entry| entry.key == *key)
             .map(|entry| entry.count())
     }

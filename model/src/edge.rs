@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use foldhash::fast::RandomState;
 
-use crate::Error;
+use crate::{Error, choice};
 
 /// A directed edge between two nodes with 32-bit ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,7 +56,7 @@ impl Ids {
 
 impl fmt::Display for Ids {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::Node { "node" } else { "pair" })
+        f.write_str(choice::name(&Self::NAMES, self))
     }
 }
 
@@ -64,12 +64,7 @@ impl FromStr for Ids {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, ids)| *ids).ok_or_else(|| Error::Setting {
-            name: "ids",
-            value: text.into(),
-            allowed: "node or pair".into(),
-        })
+        choice::parse("ids", &Self::NAMES, text)
     }
 }
 

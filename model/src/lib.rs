@@ -21,6 +21,7 @@
 //! | [`rivals`] | other methods, to be measured beside it |
 
 pub mod carry;
+mod choice;
 pub mod crane;
 pub mod crown;
 pub mod decoder;
