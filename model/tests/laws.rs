@@ -249,6 +249,27 @@ fn one_edge_ten_million_times_is_counted() {
 }
 
 #[test]
+fn an_estimate_does_not_grow_with_the_load_that_others_make() {
+    let shipped = include_bytes!("../../weights/paper.safetensors");
+    let weights = Arc::new(Weights::load(shipped).unwrap());
+    let settings = Settings::of(&weights);
+    let mut sketch = Hierarchy::new(Fused::new(weights.clone()), weights, settings).unwrap();
+    let edges: Vec<Edge> = (0..200_000).map(|n| Edge::new(n, !n)).collect();
+    for load in edges.chunks(100_000) {
+        for batch in load.chunks(4096) {
+            let batch: Vec<Weighted> = batch.iter().map(|e| Weighted::new(*e, 1)).collect();
+            sketch.store(&batch).unwrap();
+        }
+        let estimates = sketch.query(&edges[..1000]).unwrap();
+        let mean = estimates.iter().sum::<f64>() / 1000.0;
+        assert!(
+            (0.5..2.0).contains(&mean),
+            "{mean} for edges that came once"
+        );
+    }
+}
+
+#[test]
 fn layers_are_added_when_the_top_is_full_and_only_then() {
     let mut sketch = fused(bottom(Carry::BatchSynchronous), 1);
     sketch.store(&stream(1, 50, 1000, 1)).unwrap();
