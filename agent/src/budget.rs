@@ -1,75 +1,93 @@
 //! Who may use how much memory for sketches.
 //!
-//! Every interface has a current window and keeps the last one. A new window
-//! gets four times what the last one needed, within what one interface may have
-//! and what the others leave; nobody ever gets less than the floor, because
-//! that much is set aside for everyone.
+//! Every interface has a current window and keeps the last one. The least that
+//! their sketches can live in is set aside for everyone; all beyond is taken out
+//! of one pool when a sketch has outgrown what it has, and given back when its
+//! window is dropped. So a busy interface has all it may have, and an idle one
+//! the least.
+
+use std::sync::Arc;
+
+use crane_model::{Allowance, Pool};
 
 use crate::config::{self, ConfigError};
 use crate::size::Size;
-use crate::sketches::FLOOR;
 
-/// A window may need so much more than the last one.
-const GROWTH: u64 = 4;
+/// Sketches of a window: pairs, sources and destinations.
+const SKETCHES: u64 = 3;
 
 /// The memory of all interfaces that share it.
-#[derive(Debug)]
+#[derive(Clone)]
 pub struct Budget {
-    total: u64,
-    windows: u64,
+    pool: Arc<Pool>,
+    /// What each sketch starts with.
+    least: u64,
+    /// What the sketches of one window may have.
     per_window: u64,
-    reserved: u64,
+    node_percent: u64,
 }
 
 impl Budget {
-    /// The budget of `interfaces` interfaces with `windows` windows each.
+    /// The budget of `interfaces` interfaces with `windows` windows each, whose
+    /// sketches cannot do with less than `least`.
     pub fn new(
         config: &config::Sketch,
         interfaces: usize,
         windows: u64,
+        least: usize,
     ) -> Result<Self, ConfigError> {
         let (memory, total) = (config.memory, config.memory_total);
-        let least = windows * FLOOR;
-        if memory.0 < least {
+        let least = least as u64;
+        let set_aside = windows * SKETCHES * least;
+        if memory.0 < set_aside {
             return Err(ConfigError::new(
                 format_args!("sketch.memory = {memory}"),
-                format_args!("too little, an interface needs at least {}", Size(least)),
+                format_args!(
+                    "too little, an interface needs at least {}",
+                    Size(set_aside)
+                ),
             ));
         }
-        if total.0 / (interfaces.max(1) as u64) < least {
+        let interfaces = interfaces.max(1) as u64;
+        let Some(free) = total.0.checked_sub(interfaces * set_aside) else {
             return Err(ConfigError::new(
                 format_args!("sketch.memory_total = {total}"),
                 format_args!(
                     "too little for {interfaces} interfaces, they need at least {}",
-                    Size(least * interfaces as u64)
+                    Size(set_aside * interfaces)
                 ),
             ));
-        }
+        };
         Ok(Self {
-            total: total.0,
-            windows,
+            pool: Pool::new(free as usize),
+            least,
             per_window: memory.0 / windows,
-            reserved: 0,
+            node_percent: config.node_percent.into(),
         })
     }
 
-    /// What the first window of one of `interfaces` interfaces gets.
-    pub fn first(&mut self, interfaces: usize) -> u64 {
-        let fair = self.total / (interfaces.max(1) as u64) / self.windows;
-        let grant = self.per_window.min(fair).max(FLOOR);
-        self.reserved += grant + FLOOR;
-        grant
+    /// What a sketch of pairs may use.
+    pub fn for_pairs(&self) -> Allowance {
+        self.allowance(self.beyond() - 2 * self.nodes())
     }
 
-    /// What the next window gets after one of `current` bytes, of which
-    /// `needed` were of use; the window before it, of `last`, is given back.
-    pub fn next(&mut self, last: Option<u64>, current: u64, needed: u64) -> u64 {
-        self.reserved -= current + last.unwrap_or(FLOOR);
-        let free = self.total.saturating_sub(self.reserved + current);
-        let want = (GROWTH * needed).min(self.per_window);
-        let grant = want.min(free).max(FLOOR);
-        self.reserved += grant + current;
-        grant
+    /// What a sketch of sources, or of destinations, may use.
+    pub fn for_nodes(&self) -> Allowance {
+        self.allowance(self.nodes())
+    }
+
+    /// What a window may have beyond what is set aside.
+    fn beyond(&self) -> u64 {
+        self.per_window - SKETCHES * self.least
+    }
+
+    fn nodes(&self) -> u64 {
+        self.beyond() * self.node_percent / 100 / 2
+    }
+
+    fn allowance(&self, beyond: u64) -> Allowance {
+        let (least, beyond) = (self.least as usize, beyond as usize);
+        Allowance::new(least, least + beyond, &self.pool)
     }
 }
 
@@ -77,63 +95,54 @@ impl Budget {
 mod tests {
     use super::*;
 
+    const LEAST: usize = 4096;
+    const WINDOW: u64 = 3 * LEAST as u64;
+
     fn budget(memory: u64, total: u64, interfaces: usize) -> Result<Budget, ConfigError> {
         let config = config::Sketch {
             memory: Size(memory),
             memory_total: Size(total),
             ..Default::default()
         };
-        Budget::new(&config, interfaces, 2)
+        Budget::new(&config, interfaces, 2, LEAST)
     }
 
     #[test]
-    fn the_total_is_kept_whatever_the_needs() {
-        let total = 40 * FLOOR;
-        let mut budget = budget(16 * FLOOR, total, 8).unwrap();
-        let mut windows: Vec<(Option<u64>, u64)> =
-            (0..8).map(|_| (None, budget.first(8))).collect();
-        let mut state = 1u64;
-        let mut largest = 0;
-        for turn in 0..10_000 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let (last, current) = windows[turn % 8];
-            let next = budget.next(last, current, (state >> 33) % (20 * FLOOR));
-            assert!((FLOOR..=8 * FLOOR).contains(&next));
-            largest = largest.max(next);
-            windows[turn % 8] = (Some(current), next);
-            let used: u64 = windows
-                .iter()
-                .map(|(last, current)| last.unwrap_or(0) + current)
-                .sum();
-            assert!(used <= total, "{used} of {total} in turn {turn}");
-        }
-        assert_eq!(largest, 8 * FLOOR, "who needs much gets it");
-    }
-
-    #[test]
-    fn a_quiet_interface_gives_back() {
-        let mut budget = budget(16 * FLOOR, 64 * FLOOR, 1).unwrap();
-        let first = budget.first(1);
-        assert_eq!(first, 8 * FLOOR);
-        let second = budget.next(None, first, 10);
-        assert_eq!(second, FLOOR);
-        assert_eq!(budget.next(Some(first), second, 3 * FLOOR / 2), 6 * FLOOR);
+    fn the_total_is_kept_and_what_is_given_back_can_be_had_again() {
+        let budget = budget(40 * WINDOW, 60 * WINDOW, 4).unwrap();
+        let window = || [budget.for_pairs(), budget.for_nodes(), budget.for_nodes()];
+        let mut first = window();
+        let taken: usize = first.iter_mut().map(Allowance::reach_most).sum();
+        assert_eq!(
+            taken as u64,
+            20 * WINDOW,
+            "half of what an interface may have"
+        );
+        let mut others = [window(), window(), window()];
+        let others = others.as_flattened_mut().iter_mut();
+        let taken: u64 = others.map(|a| a.reach_most() as u64).sum();
+        assert_eq!(
+            taken + 20 * WINDOW,
+            60 * WINDOW - 4 * WINDOW,
+            "all but the last windows'"
+        );
+        assert_eq!(budget.pool.free(), 0);
+        drop(first);
+        assert_eq!(budget.pool.free() as u64, 19 * WINDOW);
     }
 
     #[test]
     fn impossible_budgets_are_refused() {
         for (memory, total, interfaces, says) in [
-            (FLOOR, 64 * FLOOR, 1, "at least 128KiB"),
+            (WINDOW, 64 * WINDOW, 1, "at least 24KiB"),
             (
-                4 * FLOOR,
-                4 * FLOOR,
+                4 * WINDOW,
+                4 * WINDOW,
                 3,
-                "3 interfaces, they need at least 384KiB",
+                "3 interfaces, they need at least 72KiB",
             ),
         ] {
-            let error = budget(memory, total, interfaces).unwrap_err().to_string();
+            let error = budget(memory, total, interfaces).err().unwrap().to_string();
             assert!(error.contains(says), "{error}");
         }
     }

@@ -373,9 +373,17 @@ pub struct SketchArgs {
     /// Where the sketch runs: auto, cpu, cpu-tensor or cuda:N.
     #[arg(long)]
     pub device: Option<DeviceChoice>,
-    /// Seed of everything random.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// Seed of everything random: the same seed gives the same numbers. Default: 1;
+    /// `run` draws a key that nobody knows from the operating system.
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+impl SketchArgs {
+    /// The seed where results shall be the same every time.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
 }
 
 /// How log lines are written.

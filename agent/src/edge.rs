@@ -1,56 +1,68 @@
 //! What a packet becomes: an edge from one address to another.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crane_model as model;
-use rustc_hash::FxHasher;
-use std::hash::{Hash, Hasher};
+use crane_model::name::{AnyName, Name, Narrow, Wide};
 
-/// Source and destination address of a packet. IPv4 is held as IPv4-mapped
-/// IPv6, so that both kinds fit one table.
+/// Source and destination address of a packet. An IPv6 address that stands for
+/// an IPv4 one (`::ffff:5.6.7.8`) is an IPv6 address, as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Pair {
-    /// Who sent it.
-    pub src: Ipv6Addr,
-    /// To whom.
-    pub dst: Ipv6Addr,
-}
-
-/// A packet on its way from the capture to the sketch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
-    /// From whom to whom.
-    pub pair: Pair,
-    /// Its length on the wire.
-    pub bytes: u32,
-    /// When it was captured, in nanoseconds since 1970.
-    pub time: u64,
+pub enum Pair {
+    /// Both ends of an IPv4 packet.
+    V4(Ipv4Addr, Ipv4Addr),
+    /// Both ends of an IPv6 packet.
+    V6(Ipv6Addr, Ipv6Addr),
 }
 
 impl Pair {
-    /// The pair of these two addresses.
-    pub fn new(src: impl Into<IpAddr>, dst: impl Into<IpAddr>) -> Self {
-        Self {
-            src: widen(src.into()),
-            dst: widen(dst.into()),
+    /// The pair of two addresses; none if they are of different kinds, between
+    /// which no packet travels.
+    pub fn between(src: IpAddr, dst: IpAddr) -> Option<Self> {
+        match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Some(Self::V4(src, dst)),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Some(Self::V6(src, dst)),
+            _ => None,
         }
     }
 
-    /// Source as people write it.
+    /// Who sends.
     pub fn src(&self) -> IpAddr {
-        self.src.to_canonical()
+        match self {
+            Self::V4(src, _) => (*src).into(),
+            Self::V6(src, _) => (*src).into(),
+        }
     }
 
-    /// Destination as people write it.
+    /// Who receives.
     pub fn dst(&self) -> IpAddr {
-        self.dst.to_canonical()
+        match self {
+            Self::V4(_, dst) => (*dst).into(),
+            Self::V6(_, dst) => (*dst).into(),
+        }
     }
 
-    /// The pair as the layers know it: an IPv4 address is its own id, an IPv6
-    /// address is hashed to 32 bits.
-    pub fn model_edge(&self) -> model::Edge {
-        model::Edge::new(id(self.src), id(self.dst))
+    /// The pair as sketches know it.
+    #[inline]
+    pub fn name(&self) -> AnyName {
+        match self {
+            Self::V4(src, dst) => {
+                let (src, dst) = (u32::from(*src), u32::from(*dst));
+                AnyName::Narrow([u64::from(src) << 32 | u64::from(dst)])
+            }
+            Self::V6(src, dst) => {
+                let ([a, b], [c, d]) = (halves(*src), halves(*dst));
+                AnyName::Wide([a, b, c, d])
+            }
+        }
+    }
+
+    /// The pair of a name.
+    pub fn of_name(name: AnyName) -> Self {
+        match name {
+            AnyName::Narrow([name]) => Self::V4(((name >> 32) as u32).into(), (name as u32).into()),
+            AnyName::Wide([a, b, c, d]) => Self::V6(whole([a, b]), whole([c, d])),
+        }
     }
 }
 
@@ -60,26 +72,187 @@ impl fmt::Display for Pair {
     }
 }
 
-/// A node as the layers know it: they are asked about one end only.
-pub fn model_node(node: &Ipv6Addr) -> model::Edge {
-    model::Edge::new(id(*node), 0)
+fn halves(address: Ipv6Addr) -> [u64; 2] {
+    let bits = address.to_bits();
+    [(bits >> 64) as u64, bits as u64]
 }
 
-/// An address as pairs hold it.
-pub fn widen(address: IpAddr) -> Ipv6Addr {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-        IpAddr::V6(v6) => v6,
+fn whole([high, low]: [u64; 2]) -> Ipv6Addr {
+    Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low))
+}
+
+/// A node as sketches know it.
+pub fn node_name(node: IpAddr) -> AnyName {
+    match node {
+        IpAddr::V4(node) => AnyName::Narrow([u32::from(node).into()]),
+        IpAddr::V6(node) => {
+            let [high, low] = halves(node);
+            AnyName::Wide([high, low, 0, 0])
+        }
     }
 }
 
-fn id(address: Ipv6Addr) -> u32 {
-    match address.to_ipv4_mapped() {
-        Some(v4) => v4.into(),
-        None => {
-            let mut hasher = FxHasher::default();
-            address.octets().hash(&mut hasher);
-            (hasher.finish() >> 32) as u32
+/// The node of a name.
+pub fn node_of_name(name: AnyName) -> IpAddr {
+    match name {
+        AnyName::Narrow([node]) => Ipv4Addr::from(node as u32).into(),
+        AnyName::Wide([high, low, ..]) => whole([high, low]).into(),
+    }
+}
+
+/// The ends of a pair that is known by name.
+pub trait Ends: Name {
+    /// Name of its source.
+    fn source(&self) -> Self;
+    /// Name of its destination.
+    fn destination(&self) -> Self;
+}
+
+impl Ends for Narrow {
+    #[inline]
+    fn source(&self) -> Self {
+        [self[0] >> 32]
+    }
+
+    #[inline]
+    fn destination(&self) -> Self {
+        [self[0] & u64::from(u32::MAX)]
+    }
+}
+
+impl Ends for Wide {
+    #[inline]
+    fn source(&self) -> Self {
+        [self[0], self[1], 0, 0]
+    }
+
+    #[inline]
+    fn destination(&self) -> Self {
+        [self[2], self[3], 0, 0]
+    }
+}
+
+/// A packet on its way from the capture to the sketch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// From whom to whom.
+    pub name: AnyName,
+    /// Its length on the wire.
+    pub bytes: u32,
+    /// When it was captured, in nanoseconds since 1970.
+    pub time: u64,
+}
+
+/// An edge in 24 bytes, or the first or second half of one: IPv6 takes two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slot([u64; 3]);
+
+/// Set in a slot that goes on in the next one.
+const GOES_ON: u64 = 1 << 32;
+
+impl Slot {
+    /// Appends an edge.
+    #[inline]
+    pub fn write(edge: &Edge, slots: &mut Vec<Self>) {
+        let bytes = u64::from(edge.bytes);
+        match edge.name {
+            AnyName::Narrow([name]) => slots.push(Self([bytes, edge.time, name])),
+            AnyName::Wide([first, rest @ ..]) => {
+                slots.extend([Self([bytes | GOES_ON, edge.time, first]), Self(rest)]);
+            }
+        }
+    }
+
+    /// The edge at the front and what follows it; none if it is not whole.
+    #[inline]
+    pub fn split_first(slots: &[Self]) -> Option<(Edge, &[Self])> {
+        let (Self([head, time, first]), mut rest) = slots.split_first()?;
+        let name = if head & GOES_ON == 0 {
+            AnyName::Narrow([*first])
+        } else {
+            let (Self([b, c, d]), behind) = rest.split_first()?;
+            rest = behind;
+            AnyName::Wide([*first, *b, *c, *d])
+        };
+        let edge = Edge {
+            name,
+            bytes: *head as u32,
+            time: *time,
+        };
+        Some((edge, rest))
+    }
+
+    /// All edges, as far as they are whole.
+    pub fn edges(mut slots: &[Self]) -> impl Iterator<Item = Edge> {
+        std::iter::from_fn(move || {
+            let (edge, rest) = Self::split_first(slots)?;
+            slots = rest;
+            Some(edge)
+        })
+    }
+
+    /// How many of the first `most` slots hold whole edges.
+    pub fn whole(slots: &[Self], most: usize) -> usize {
+        let mut rest = slots;
+        while let Some((_, behind)) = Self::split_first(rest) {
+            if slots.len() - behind.len() > most {
+                break;
+            }
+            rest = behind;
+        }
+        slots.len() - rest.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs() -> [Pair; 4] {
+        let v6 = |text: &str| text.parse::<Ipv6Addr>().unwrap();
+        [
+            Pair::V4([10, 1, 2, 3].into(), [255, 255, 255, 255].into()),
+            Pair::V6(v6("2001:db8::1"), v6("fe80::ffff:1")),
+            Pair::V4([0, 0, 0, 0].into(), [0, 0, 0, 1].into()),
+            // What IPv4 would look like in IPv6 is not IPv4.
+            Pair::V6(v6("::ffff:5.6.7.8"), v6("::ffff:1.2.3.4")),
+        ]
+    }
+
+    #[test]
+    fn names_lead_back_to_addresses() {
+        for pair in pairs() {
+            assert_eq!(Pair::of_name(pair.name()), pair);
+            assert_eq!(Pair::between(pair.src(), pair.dst()), Some(pair));
+            let (src, dst) = match pair.name() {
+                AnyName::Narrow(name) => (name.source().any(), name.destination().any()),
+                AnyName::Wide(name) => (name.source().any(), name.destination().any()),
+            };
+            assert_eq!((src, dst), (node_name(pair.src()), node_name(pair.dst())));
+            assert_eq!(node_of_name(src), pair.src());
+            assert_eq!(node_of_name(dst), pair.dst());
+        }
+        let [v4, v6, ..] = pairs();
+        assert_eq!(Pair::between(v4.src(), v6.dst()), None);
+        assert_eq!(pairs()[3].src().to_string(), "::ffff:5.6.7.8");
+    }
+
+    #[test]
+    fn slots_hold_edges_of_both_kinds_and_never_half_of_one() {
+        assert_eq!(size_of::<Slot>(), 24);
+        let edges = pairs().map(|pair| Edge {
+            name: pair.name(),
+            bytes: u32::MAX,
+            time: u64::MAX,
+        });
+        let mut slots = Vec::new();
+        edges.iter().for_each(|edge| Slot::write(edge, &mut slots));
+        assert_eq!(slots.len(), 6);
+        assert!(Slot::edges(&slots).eq(edges));
+        let whole = [0, 1, 1, 3, 4, 4, 6];
+        for (most, whole) in whole.into_iter().enumerate() {
+            assert_eq!(Slot::whole(&slots, most), whole, "of {most}");
+            assert_eq!(Slot::whole(&slots[..most], 9), whole, "in {most}");
         }
     }
 }

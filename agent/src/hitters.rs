@@ -36,10 +36,15 @@ impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
     /// The `top` heaviest of these, where those who are in this list have an
     /// advantage.
     pub fn follow(&self, flows: impl Iterator<Item = Flow<K>>, top: usize) -> Self {
-        let flows: Vec<Flow<K>> = flows.collect();
+        let mut by_packets = Best::new(top, |flow| flow.packets, &self.by_packets);
+        let mut by_bytes = Best::new(top, |flow| flow.bytes_at_least, &self.by_bytes);
+        for flow in flows {
+            by_packets.offer(&flow);
+            by_bytes.offer(&flow);
+        }
         Self {
-            by_packets: choose(&flows, top, |flow| flow.packets, &self.by_packets),
-            by_bytes: choose(&flows, top, |flow| flow.bytes, &self.by_bytes),
+            by_packets: by_packets.sorted(),
+            by_bytes: by_bytes.sorted(),
         }
     }
 
@@ -51,28 +56,65 @@ impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
     }
 }
 
-fn choose<K: Copy + Eq + Ord>(
-    flows: &[Flow<K>],
+/// The heaviest of any number of flows, in one pass: most of them are compared
+/// with one number and forgotten.
+struct Best<'a, K> {
     top: usize,
     size: fn(&Flow<K>) -> u64,
-    kept: &[Flow<K>],
-) -> Vec<Flow<K>> {
-    let mut flows: Vec<(u128, Flow<K>)> = flows
-        .iter()
-        .map(|flow| {
-            let stays = kept.iter().any(|kept| kept.key == flow.key);
-            let rank = u128::from(size(flow)) * (100 + if stays { KEEP_PERCENT } else { 0 });
-            (rank, *flow)
-        })
-        .collect();
-    // Equal sizes are ordered by address, so that lists are the same every time.
-    if flows.len() > top {
-        flows.select_nth_unstable_by_key(top, |(rank, flow)| (Reverse(*rank), flow.key));
-        flows.truncate(top);
+    kept: &'a [Flow<K>],
+    /// With their ranks, no more than a few times as many as are wanted.
+    found: Vec<(u128, Flow<K>)>,
+    /// Who ranks below this is none of them.
+    least: u128,
+}
+
+impl<'a, K: Copy + Eq + Ord> Best<'a, K> {
+    fn new(top: usize, size: fn(&Flow<K>) -> u64, kept: &'a [Flow<K>]) -> Self {
+        Self {
+            top,
+            size,
+            kept,
+            found: Vec::new(),
+            least: 0,
+        }
     }
-    let mut chosen: Vec<Flow<K>> = flows.into_iter().map(|(_, flow)| flow).collect();
-    chosen.sort_unstable_by_key(|flow| (Reverse(size(flow)), flow.key));
-    chosen
+
+    #[inline]
+    fn offer(&mut self, flow: &Flow<K>) {
+        let size = u128::from((self.size)(flow));
+        if size * (100 + KEEP_PERCENT) < self.least {
+            return;
+        }
+        let stays = self.kept.iter().any(|kept| kept.key == flow.key);
+        let rank = size * (100 + if stays { KEEP_PERCENT } else { 0 });
+        if rank < self.least {
+            return;
+        }
+        self.found.push((rank, *flow));
+        if self.found.len() >= 4 * self.top + 64 {
+            self.cut();
+        }
+    }
+
+    /// Forgets all but the heaviest. Equal sizes are ordered by address, so
+    /// that lists are the same every time.
+    fn cut(&mut self) {
+        if self.found.len() <= self.top {
+            return;
+        }
+        let order = |(rank, flow): &(u128, Flow<K>)| (Reverse(*rank), flow.key);
+        self.found.select_nth_unstable_by_key(self.top, order);
+        self.found.truncate(self.top);
+        let ranks = self.found.iter().map(|(rank, _)| *rank);
+        self.least = ranks.min().unwrap_or(0);
+    }
+
+    fn sorted(mut self) -> Vec<Flow<K>> {
+        self.cut();
+        let mut chosen: Vec<Flow<K>> = self.found.into_iter().map(|(_, flow)| flow).collect();
+        chosen.sort_unstable_by_key(|flow| (Reverse((self.size)(flow)), flow.key));
+        chosen
+    }
 }
 
 #[cfg(test)]
@@ -83,11 +125,34 @@ mod tests {
         let flow = |&(key, packets)| Flow {
             key,
             packets,
-            bytes: packets,
             low: packets,
             high: packets,
+            bytes: Some(packets),
+            bytes_at_least: packets,
         };
         sizes.iter().map(flow).collect()
+    }
+
+    fn choose(
+        flows: &[Flow<u32>],
+        top: usize,
+        size: fn(&Flow<u32>) -> u64,
+        kept: &[Flow<u32>],
+    ) -> Vec<Flow<u32>> {
+        let mut best = Best::new(top, size, kept);
+        flows.iter().for_each(|flow| best.offer(flow));
+        best.sorted()
+    }
+
+    #[test]
+    fn one_pass_finds_the_same_as_sorting_all() {
+        let mut sizes: Vec<(u32, u64)> = (0..5000u32)
+            .map(|n| (n, u64::from(n.wrapping_mul(2_654_435_761) >> 25)))
+            .collect();
+        let found = choose(&flows(&sizes), 30, |flow| flow.packets, &[]);
+        sizes.sort_by_key(|(key, size)| (Reverse(*size), *key));
+        let sorted: Vec<u32> = sizes.iter().take(30).map(|(key, _)| *key).collect();
+        assert_eq!(keys(&found), sorted);
     }
 
     fn keys(flows: &[Flow<u32>]) -> Vec<u32> {
@@ -96,7 +161,7 @@ mod tests {
 
     #[test]
     fn who_is_in_stays_until_clearly_beaten() {
-        let size = |flow: &Flow<u32>| flow.packets;
+        let size: fn(&Flow<u32>) -> u64 = |flow| flow.packets;
         let first = choose(&flows(&[(1, 1000), (2, 900), (3, 890)]), 2, size, &[]);
         assert_eq!(keys(&first), [1, 2]);
         let close = choose(&flows(&[(1, 1000), (2, 900), (3, 950)]), 2, size, &first);

@@ -1,17 +1,18 @@
 //! One interface or capture file on its way through the worker: its ring, its
 //! windows, its books.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crane_model::Flow;
+use crane_model::name::Name;
+use crane_model::{Arrival, Flow};
 use rtrb::Consumer;
-use rustc_hash::FxHashMap;
 
 use crate::batch::Batch;
 use crate::budget::Budget;
-use crate::edge::{Edge, Pair};
+use crate::edge::{Pair, Slot};
 use crate::hitters::Hitters;
 use crate::metrics::BatchMetrics;
 use crate::sketches::{Blueprint, Sketches};
@@ -32,6 +33,9 @@ pub enum Keep {
         exactly: bool,
     },
 }
+
+/// The number of a window over all packets, among those that turn.
+const WHOLE: u64 = u64::MAX;
 
 /// More windows than anyone reads; memory has to end somewhere.
 const MOST_WINDOWS: usize = 100_000;
@@ -64,7 +68,6 @@ pub struct Window {
     pub bytes: u64,
     /// Who sent them to whom.
     pub sketches: Sketches,
-    budget: u64,
 }
 
 impl Window {
@@ -85,12 +88,13 @@ impl Window {
 /// What lanes work with, one after the other.
 #[derive(Default)]
 pub struct Work {
-    edges: Vec<Edge>,
+    slots: Vec<Slot>,
     batch: Batch,
 }
 
-/// Exact counts beside the sketch.
-pub type Exact = FxHashMap<Pair, u64>;
+/// Exact packets and bytes beside the sketch. The standard library's map is
+/// keyed: no capture can slow it down.
+pub type Exact = HashMap<Pair, (u64, u64)>;
 
 /// One interface or file. See the head of this module.
 pub struct Lane {
@@ -99,7 +103,7 @@ pub struct Lane {
     /// Its books.
     pub tally: Arc<Tally>,
     /// Where its packets come from.
-    pub ring: Consumer<Edge>,
+    pub ring: Consumer<Slot>,
     /// The window that is being filled.
     pub current: Window,
     /// The one before it.
@@ -129,7 +133,9 @@ pub struct Lane {
     scale: u64,
     sketch: bool,
     blueprint: Arc<Blueprint>,
-    budget: Arc<Mutex<Budget>>,
+    budget: Budget,
+    /// Windows begun so far.
+    windows: u64,
     metrics: Option<BatchMetrics>,
 }
 
@@ -140,7 +146,7 @@ pub struct Parts {
     /// Its books.
     pub tally: Arc<Tally>,
     /// Where its packets come from.
-    pub ring: Consumer<Edge>,
+    pub ring: Consumer<Slot>,
     /// What is kept of the past.
     pub keep: Keep,
     /// How long windows are; none for a single one.
@@ -153,8 +159,8 @@ pub struct Parts {
     pub sketch: bool,
     /// How sketches are built.
     pub blueprint: Arc<Blueprint>,
-    /// Out of which memory, shared by this many lanes.
-    pub budget: (Arc<Mutex<Budget>>, usize),
+    /// Out of which memory.
+    pub budget: Budget,
     /// Histograms of its batches, if anyone looks at them.
     pub metrics: Option<BatchMetrics>,
 }
@@ -162,24 +168,21 @@ pub struct Parts {
 impl Lane {
     /// A lane with an empty first window.
     pub fn new(parts: Parts) -> crane_model::Result<Self> {
-        let (budget, sharing) = parts.budget;
-        let window = |start: Option<u64>, length: Option<Span>| {
-            let granted = lock(&budget).first(sharing);
+        let window = |number, start: Option<u64>, length: Option<Span>| {
             crane_model::Result::Ok(Window {
                 start: start.unwrap_or(u64::MAX),
                 end: start.and_then(|start| Some(start.saturating_add(length?.nanoseconds()))),
                 latest: 0,
                 packets: 0,
                 bytes: 0,
-                sketches: parts.blueprint.build(granted)?,
-                budget: granted,
+                sketches: parts.blueprint.build(&parts.budget, number)?,
             })
         };
         let history = matches!(parts.keep, Keep::History { .. });
         Ok(Self {
-            current: window(parts.origin, parts.length)?,
+            current: window(0, parts.origin, parts.length)?,
             whole: match parts.length {
-                Some(_) if history => Some(window(parts.origin, None)?),
+                Some(_) if history => Some(window(WHOLE, parts.origin, None)?),
                 _ => None,
             },
             name: parts.name,
@@ -200,28 +203,26 @@ impl Lane {
             scale: parts.scale,
             sketch: parts.sketch,
             blueprint: parts.blueprint,
-            budget,
+            budget: parts.budget,
+            windows: 1,
             metrics: parts.metrics,
         })
     }
 
-    /// Stores the next `count` packets of the ring.
+    /// Stores what is in the next `count` slots of the ring.
     pub fn store(&mut self, work: &mut Work, count: usize) -> anyhow::Result<()> {
         let start = Instant::now();
-        work.edges.clear();
-        let chunk = self.ring.read_chunk(count)?;
-        let (first, second) = chunk.as_slices();
-        // Copied out, because a window may turn in the middle of them.
-        work.edges.extend_from_slice(first);
-        work.edges.extend_from_slice(second);
-        chunk.commit_all();
-        let Work { edges, batch } = work;
-        let mut rest = if self.sketch { &edges[..] } else { &[] };
-        while let Some(edge) = rest.first() {
+        let Work { slots, batch } = work;
+        let count = self.take(slots, count)?;
+        let mut rest = if self.sketch { &slots[..] } else { &[] };
+        while let Some((edge, mut later)) = Slot::split_first(rest) {
             self.reach(edge.time)?;
-            let inside = rest.iter().position(|edge| self.current.is_over(edge.time));
-            let (now, later) = rest.split_at(inside.unwrap_or(rest.len()));
-            self.store_now(batch, now)?;
+            while let Some((edge, behind)) = Slot::split_first(later)
+                && !self.current.is_over(edge.time)
+            {
+                later = behind;
+            }
+            self.store_now(batch, &rest[..rest.len() - later.len()])?;
             rest = later;
         }
         self.tally.edges.fetch_add(count as u64, Relaxed);
@@ -233,24 +234,41 @@ impl Lane {
         Ok(())
     }
 
-    fn store_now(&mut self, batch: &mut Batch, edges: &[Edge]) -> anyhow::Result<()> {
-        batch.fold(edges, self.scale);
-        let expansions = self.current.sketches.pairs.layers().expansions();
+    /// Copies the next `count` slots out of the ring, because a window may
+    /// turn in the middle of them, and one more if they end within an edge.
+    /// How many edges there are.
+    fn take(&mut self, slots: &mut Vec<Slot>, count: usize) -> anyhow::Result<usize> {
+        slots.clear();
+        for count in [count, 1] {
+            let chunk = self.ring.read_chunk(count)?;
+            let (first, second) = chunk.as_slices();
+            slots.extend_from_slice(first);
+            slots.extend_from_slice(second);
+            chunk.commit_all();
+            if Slot::whole(slots, slots.len()) == slots.len() {
+                break;
+            }
+        }
+        Ok(Slot::edges(slots).count())
+    }
+
+    fn store_now(&mut self, batch: &mut Batch, edges: &[Slot]) -> anyhow::Result<()> {
+        batch.fold(self.blueprint.secret(), edges, self.scale);
+        let expansions = self.current.sketches.pairs.expansions();
         self.current.store(batch)?;
         if let Some(whole) = &mut self.whole {
             whole.store(batch)?;
         }
         if let Some(exact) = &mut self.exact {
-            for arrival in batch.pairs() {
-                *exact.entry(arrival.key).or_insert(0) += arrival.packets;
-            }
+            count_exactly(exact, batch.narrow.pairs());
+            count_exactly(exact, batch.wide.pairs());
         }
-        let layers = self.current.sketches.pairs.layers();
-        let grown = layers.expansions() - expansions;
+        let pairs = &self.current.sketches.pairs;
+        let grown = pairs.expansions() - expansions;
         if grown > 0 {
             self.expansions += grown;
-            let layers = layers.loads().len();
-            tracing::info!(interface = self.name, layers, "the sketch has grown");
+            let bytes = pairs.memory_bytes();
+            tracing::debug!(interface = self.name, bytes, "the sketch has grown");
         }
         Ok(())
     }
@@ -282,18 +300,17 @@ impl Lane {
 
     /// Begins a new window.
     fn turn(&mut self, start: u64, end: u64) -> anyhow::Result<()> {
-        let needed = self.current.sketches.needed_bytes();
-        let last = self.last.take();
-        let granted =
-            lock(&self.budget).next(last.map(|last| last.budget), self.current.budget, needed);
+        // Gives its memory back before the next one asks for any.
+        self.last = None;
+        let number = self.windows;
+        self.windows += 1;
         let next = Window {
             start,
             end: Some(end),
             latest: 0,
             packets: 0,
             bytes: 0,
-            sketches: self.blueprint.build(granted)?,
-            budget: granted,
+            sketches: self.blueprint.build(&self.budget, number)?,
         };
         let over = std::mem::replace(&mut self.current, next);
         if let Keep::History {
@@ -324,7 +341,7 @@ impl Lane {
             end: over.end.unwrap_or(u64::MAX),
             packets: over.packets,
             bytes: over.bytes,
-            top: Hitters::of(over.sketches.heavy_pairs(), top).by_packets,
+            top: Hitters::of(over.sketches.named_pairs(), top).by_packets,
         });
     }
 
@@ -341,7 +358,8 @@ impl Lane {
             return;
         }
         if let Ok(left) = self.ring.read_chunk(slots) {
-            let count = left.len() as u64;
+            let (first, second) = left.as_slices();
+            let count = Slot::edges(&[first, second].concat()).count() as u64;
             left.commit_all();
             self.tally.ring_full.fetch_add(count, Relaxed);
             tracing::warn!(
@@ -368,6 +386,11 @@ impl Lane {
     }
 }
 
-fn lock(budget: &Mutex<Budget>) -> std::sync::MutexGuard<'_, Budget> {
-    budget.lock().unwrap_or_else(PoisonError::into_inner)
+fn count_exactly<N: Name>(exact: &mut Exact, arrivals: &[Arrival<N>]) {
+    for arrival in arrivals {
+        let pair = Pair::of_name(arrival.name.any());
+        let (packets, bytes) = exact.entry(pair).or_default();
+        *packets += arrival.packets;
+        *bytes += arrival.bytes;
+    }
 }

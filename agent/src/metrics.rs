@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write};
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -261,8 +261,8 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
             flow.key.dst()
         );
     };
-    let node = |text: &mut String, flow: &Flow<Ipv6Addr>| {
-        let _ = write!(text, "ip=\"{}\"", flow.key.to_canonical());
+    let node = |text: &mut String, flow: &Flow<IpAddr>| {
+        let _ = write!(text, "ip=\"{}\"", flow.key);
     };
     write_family(
         text,
@@ -315,7 +315,7 @@ fn write_family<K>(
             "Packets",
             (|flow| flow.packets) as fn(&Flow<K>) -> u64,
         ),
-        ("bytes", "Bytes", |flow| flow.bytes),
+        ("bytes", "Bytes counted", |flow| flow.bytes_at_least),
     ] {
         let help = format!("{what} {of_whom} in the window, by packets or by bytes.");
         write_series(

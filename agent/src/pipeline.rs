@@ -1,20 +1,24 @@
 //! What live capture and replay share: rings, sketches, worker, snapshot.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
+use crane_model::Secret;
+use rustix::rand::GetRandomFlags;
 
 use crate::budget::Budget;
-use crate::config::Config;
-use crate::edge::{Edge, Pair};
+use crate::config::{self, Config};
+use crate::edge::{Pair, Slot};
 use crate::lane::{Keep, Lane, Parts};
 use crate::metrics::{BatchMetrics, Exporter};
 use crate::report::Summary;
 use crate::ring::{Tap, ring};
+use crate::size::Size;
 use crate::sketches::Blueprint;
 use crate::snapshot::Snapshot;
 use crate::span::Span;
@@ -25,6 +29,41 @@ use crate::worker::{Cut, Desk, Request, Worker, now};
 const RING_SHARE: u64 = 4;
 /// The smallest ring.
 const LEAST_SLOTS: usize = 1024;
+/// A file gets at least so much as long as there is any.
+const LEAST_OF_A_FILE: u64 = 128 << 10;
+
+/// What everything random follows from.
+pub struct Key {
+    secret: Secret,
+    lots: u64,
+}
+
+impl Key {
+    /// One that nobody knows, from the operating system.
+    pub fn draw() -> anyhow::Result<Self> {
+        let mut bytes = [0; 24];
+        // So few bytes come all at once.
+        let drawn = rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty());
+        let drawn = drawn.context("the operating system has no random numbers")?;
+        anyhow::ensure!(
+            drawn == bytes.len(),
+            "the operating system has no random numbers"
+        );
+        let (secret, lots) = bytes.split_at(16);
+        Ok(Self {
+            secret: Secret::new(secret.try_into()?),
+            lots: u64::from_le_bytes(lots.try_into()?),
+        })
+    }
+
+    /// The same for the same seed.
+    pub fn of_seed(seed: u64) -> Self {
+        Self {
+            secret: Secret::from_seed(seed),
+            lots: seed,
+        }
+    }
+}
 
 /// What a pipeline is for.
 pub enum Purpose {
@@ -56,11 +95,13 @@ pub struct Pipeline {
     config: Config,
     purpose: Purpose,
     blueprint: Arc<Blueprint>,
-    shared: Arc<Mutex<Budget>>,
+    shared: Budget,
     windows: u64,
     top: usize,
-    seed: u64,
-    lanes: u64,
+    /// Which packets are looked at, if not all are.
+    lots: u64,
+    /// What files may have, by the names of their lanes.
+    granted: HashMap<String, u64>,
     origin: u64,
     exports: bool,
     worker: Option<JoinHandle<anyhow::Result<()>>>,
@@ -68,8 +109,8 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// Starts a worker without lanes; lists have `top` entries.
-    pub fn start(config: &Config, purpose: Purpose, top: usize, seed: u64) -> anyhow::Result<Self> {
-        let blueprint = Arc::new(Blueprint::new(&config.sketch, config.capture.sample, seed)?);
+    pub fn start(config: &Config, purpose: Purpose, top: usize, key: &Key) -> anyhow::Result<Self> {
+        let blueprint = Blueprint::new(&config.sketch, config.capture.sample, key.secret)?;
         let (sharing, windows, cut, keep_ended) = match purpose {
             Purpose::Live(interfaces, _) => {
                 (interfaces, 2, Cut::Linger(config.sketch.linger()), true)
@@ -79,7 +120,7 @@ impl Pipeline {
                 (1, windows, Cut::Count, serve)
             }
         };
-        let budget = Budget::new(&config.sketch, sharing, windows)?;
+        let budget = Budget::new(&config.sketch, sharing, windows, blueprint.least())?;
         let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot {
             interfaces: Vec::new(),
             published: Instant::now(),
@@ -105,12 +146,12 @@ impl Pipeline {
             ended,
             config: config.clone(),
             purpose,
-            blueprint,
-            shared: Arc::new(Mutex::new(budget)),
+            blueprint: Arc::new(blueprint),
+            shared: budget,
             windows,
             top,
-            seed,
-            lanes: 0,
+            lots: key.lots,
+            granted: HashMap::new(),
             origin: now(),
             exports: false,
             worker: Some(worker),
@@ -120,44 +161,41 @@ impl Pipeline {
     /// Installs the exporter of metrics; lanes added afterwards have histograms.
     pub fn export(&mut self) -> anyhow::Result<Exporter> {
         self.exports = true;
-        Exporter::install(&self.device()?)
+        Exporter::install(self.device())
     }
 
     /// Where the sketches run, for people.
-    pub fn device(&self) -> anyhow::Result<String> {
-        Ok(self.blueprint.device_name()?)
+    pub fn device(&self) -> &str {
+        self.blueprint.device_name()
     }
 
     /// Adds an interface or file; its packets go into the returned end.
     pub fn add(&mut self, name: &str) -> anyhow::Result<Tap> {
-        let capture = &self.config.capture;
         let (sharing, budget, keep, length, origin) = match self.purpose {
-            Purpose::Live(interfaces, length) => {
-                let budget = Arc::clone(&self.shared);
-                (
-                    interfaces,
-                    budget,
-                    Keep::LastWindow,
-                    Some(length),
-                    Some(self.origin),
-                )
-            }
+            Purpose::Live(interfaces, length) => (
+                interfaces,
+                self.shared.clone(),
+                Keep::LastWindow,
+                Some(length),
+                Some(self.origin),
+            ),
             Purpose::Replay {
                 window,
                 history,
                 exactly,
                 ..
             } => {
-                let budget = Arc::new(Mutex::new(self.budget_of_a_file()?));
+                let budget = self.budget_of_a_file(name)?;
                 let windows = history.then_some(self.top);
                 (1, budget, Keep::History { windows, exactly }, window, None)
             }
         };
+        let capture = &self.config.capture;
         let tally = Arc::new(Tally::default());
         let share = capture.buffer_total.0 / sharing.max(1) as u64 / RING_SHARE;
-        let slots = (share as usize / size_of::<Edge>()).clamp(LEAST_SLOTS, capture.ring_slots);
+        let slots = (share as usize / size_of::<Slot>()).clamp(LEAST_SLOTS, capture.ring_slots);
         let reader = (self.desk.worker(), self.config.sketch.batch);
-        let (tap, consumer) = ring(slots, reader, Arc::clone(&tally), capture, self.seed);
+        let (tap, consumer) = ring(slots, reader, Arc::clone(&tally), capture, self.lots);
         let lane = Lane::new(Parts {
             name: name.into(),
             tally,
@@ -168,27 +206,41 @@ impl Pipeline {
             scale: u64::from(capture.sample),
             sketch: !matches!(self.purpose, Purpose::Replay { sketch: false, .. }),
             blueprint: Arc::clone(&self.blueprint),
-            budget: (budget, sharing),
+            budget,
             metrics: self.exports.then(|| BatchMetrics::of(name)),
         })?;
-        self.lanes += 1;
         let sent = self.desk.send(Request::Lane(Box::new(lane)));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
         Ok(tap)
     }
 
     /// Files share no memory, so that they cannot change each other's answers.
-    fn budget_of_a_file(&self) -> anyhow::Result<Budget> {
+    /// Each may have an eighth of what is left, and no more than an interface:
+    /// many at once have less each.
+    fn budget_of_a_file(&mut self, name: &str) -> anyhow::Result<Budget> {
         let sketch = &self.config.sketch;
-        let limit = sketch.memory_total.0 / sketch.memory.0;
-        anyhow::ensure!(
-            self.lanes < limit,
-            "more than {limit} captures at once need more memory than sketch.memory_total = {}: \
-             raise it, or lower sketch.memory = {}",
-            sketch.memory_total,
-            sketch.memory
+        let left = sketch.memory_total.0 - self.granted.values().sum::<u64>();
+        let memory = Size(
+            sketch
+                .memory
+                .0
+                .min((left / 8).max(left.min(LEAST_OF_A_FILE))),
         );
-        Ok(Budget::new(sketch, 1, self.windows)?)
+        let config = config::Sketch {
+            memory,
+            memory_total: memory,
+            ..sketch.clone()
+        };
+        let budget = Budget::new(&config, 1, self.windows, self.blueprint.least());
+        let budget = budget.with_context(|| {
+            format!(
+                "{} captures at once need more memory than sketch.memory_total = {}: raise it",
+                self.granted.len() + 1,
+                sketch.memory_total
+            )
+        })?;
+        self.granted.insert(name.into(), memory.0);
+        Ok(budget)
     }
 
     /// Waits for a lane to end; all its packets must have been delivered and
@@ -202,7 +254,7 @@ impl Pipeline {
                 .unwrap_or_else(|| anyhow::anyhow!("the sketch worker ended early")));
         };
         if !matches!(self.purpose, Purpose::Replay { serve: true, .. }) {
-            self.lanes -= 1;
+            self.granted.remove(&summary.name);
         }
         Ok(summary)
     }
@@ -234,7 +286,7 @@ impl Pipeline {
 /// The pairs to watch, each once, however its addresses are written.
 fn watch_list(config: &Config) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
-    for pair in config.export.watch.iter().map(|watched| watched.pair()) {
+    for pair in config.export.watch.iter().map(|watched| watched.0) {
         if !pairs.contains(&pair) {
             pairs.push(pair);
         }

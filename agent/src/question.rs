@@ -1,7 +1,7 @@
 //! Questions about single pairs and nodes. Only the worker can answer them:
 //! the sketches are its own.
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 
 use crane_model::Flow;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub enum About {
     /// A pair.
     Flow(Pair),
     /// What a node sends and receives.
-    Node(Ipv6Addr),
+    Node(IpAddr),
 }
 
 /// A question on its way to the worker.
@@ -70,8 +70,10 @@ pub struct Answer {
 pub struct Estimate {
     /// Packets.
     pub packets: u64,
-    /// Bytes; unknown for what is too light to be counted by itself.
+    /// Bytes; none where not all of them were counted.
     pub bytes: Option<u64>,
+    /// Bytes that were counted: no fewer than this.
+    pub bytes_at_least: u64,
     /// No fewer packets than this.
     pub low: u64,
     /// No more packets than this.
@@ -82,8 +84,8 @@ impl<K> From<Flow<K>> for Estimate {
     fn from(flow: Flow<K>) -> Self {
         Self {
             packets: flow.packets,
-            // The layers below the crown count no bytes.
-            bytes: (flow.bytes > 0).then_some(flow.bytes),
+            bytes: flow.bytes,
+            bytes_at_least: flow.bytes_at_least,
             low: flow.low,
             high: flow.high,
         }

@@ -12,6 +12,7 @@ use crate::edge::Pair;
 use crate::eval::score::Score;
 use crate::hitters::Hitters;
 use crate::lane::{Exact, Lane, PastWindow};
+use crate::sketches::Sketches;
 use crate::tally::{Ignored, Tally};
 
 /// What is known of a lane when it has ended.
@@ -37,6 +38,10 @@ struct Verify {
     aae: Option<f64>,
     top100_recall: Option<f64>,
     top100_are: Option<f64>,
+    /// Pairs whose bytes are told.
+    bytes_known: usize,
+    /// Those of them that are not right, and lower ends that are too high.
+    bytes_wrong: usize,
 }
 
 impl Summary {
@@ -46,15 +51,15 @@ impl Summary {
         let verify = lane
             .exact
             .as_ref()
-            .map(|exact| Verify::new(exact, &sketches.pairs));
+            .map(|exact| Verify::new(exact, sketches));
         Ok(Self {
             name: lane.name.clone(),
             tally: std::sync::Arc::clone(&lane.tally),
-            layers: sketches.pairs.layers().loads().len(),
-            expansions: sketches.pairs.layers().expansions(),
+            layers: sketches.pairs.loads()?.len(),
+            expansions: sketches.pairs.expansions(),
             memory_bytes: lane.memory_bytes(),
-            saturated: sketches.is_saturated(),
-            top: Hitters::of(sketches.heavy_pairs(), top),
+            saturated: sketches.is_saturated()?,
+            top: Hitters::of(sketches.named_pairs(), top),
             verify: verify.transpose()?,
             windows: std::mem::take(&mut lane.history),
         })
@@ -62,18 +67,22 @@ impl Summary {
 }
 
 impl Verify {
-    fn new(exact: &Exact, pairs: &crane_model::Crane<Pair>) -> crane_model::Result<Self> {
+    fn new(exact: &Exact, sketches: &Sketches) -> crane_model::Result<Self> {
         // In the order of addresses: sums come out the same every time.
-        let mut exact: Vec<(Pair, u64)> =
+        let mut exact: Vec<(Pair, (u64, u64))> =
             exact.iter().map(|(pair, count)| (*pair, *count)).collect();
         exact.sort_unstable();
-        let estimates = exact
-            .iter()
-            .map(|(pair, _)| Ok(pairs.flow(*pair)?.packets as f64));
-        let estimates: Vec<f64> = estimates.collect::<crane_model::Result<_>>()?;
-        let truth: Vec<u64> = exact.iter().map(|(_, count)| *count).collect();
+        let flows = exact.iter().map(|(pair, _)| sketches.pair(*pair));
+        let flows: Vec<Flow<Pair>> = flows.collect::<crane_model::Result<_>>()?;
+        let estimates: Vec<f64> = flows.iter().map(|flow| flow.packets as f64).collect();
+        let truth: Vec<u64> = exact.iter().map(|(_, (packets, _))| *packets).collect();
         let score = Score::of(&estimates, &truth);
+        let is_wrong = |(flow, (_, (_, bytes))): &(&Flow<Pair>, &(Pair, (u64, u64)))| {
+            flow.bytes.is_some_and(|told| told != *bytes) || flow.bytes_at_least > *bytes
+        };
         Ok(Self {
+            bytes_known: flows.iter().filter(|flow| flow.bytes.is_some()).count(),
+            bytes_wrong: flows.iter().zip(&exact).filter(is_wrong).count(),
             distinct: exact.len(),
             are: score.are,
             aae: score.aae,
@@ -130,9 +139,11 @@ struct Heavy {
     src: String,
     dst: String,
     packets: u64,
-    bytes: u64,
     low: u64,
     high: u64,
+    /// None where not all of them were counted.
+    bytes: Option<u64>,
+    bytes_at_least: u64,
 }
 
 impl Report {
@@ -260,7 +271,7 @@ impl CaptureReport {
             heavy.packets
         })?;
         self.write_top(out, "bytes", &self.top_by_bytes, self.bytes, |heavy| {
-            heavy.bytes
+            heavy.bytes_at_least
         })?;
         self.write_windows(out)
     }
@@ -284,6 +295,11 @@ impl CaptureReport {
         for heavy in top {
             let share = share(value(heavy), total);
             let (src, dst, value) = (&heavy.src, &heavy.dst, value(heavy));
+            // What was counted, where that may not be all.
+            let value = match by == "bytes" && heavy.bytes.is_none() {
+                true => format!("≥ {value}"),
+                false => value.to_string(),
+            };
             writeln!(out, "  {src:<40} {dst:<40} {value:>14} {share:>6.2}%")?;
         }
         writeln!(out)
@@ -317,12 +333,15 @@ impl Verify {
             |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.4}"));
         writeln!(
             out,
-            "  beside exact counts of {} pairs: ARE {}, AAE {}; the 100 heaviest: recall {}, ARE {}",
+            "  beside exact counts of {} pairs: ARE {}, AAE {}; the 100 heaviest: recall {}, ARE {}; \
+             bytes known of {}, wrong of {}",
             self.distinct,
             show(self.are),
             show(self.aae),
             show(self.top100_recall),
-            show(self.top100_are)
+            show(self.top100_are),
+            self.bytes_known,
+            self.bytes_wrong
         )
     }
 }
@@ -345,9 +364,10 @@ impl Heavy {
             src: flow.key.src().to_string(),
             dst: flow.key.dst().to_string(),
             packets: flow.packets,
-            bytes: flow.bytes,
             low: flow.low,
             high: flow.high,
+            bytes: flow.bytes,
+            bytes_at_least: flow.bytes_at_least,
         }
     }
 }

@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::capture::Packet;
-use crate::edge::Edge;
+use crate::edge::{Edge, Slot};
 use crate::tally::{Ignored, Tally};
 use crate::{config, decode};
 
@@ -23,7 +23,7 @@ const HANDFUL: usize = 256;
 /// The end a capture writes to.
 pub struct Tap {
     tally: Arc<Tally>,
-    ring: Producer<Edge>,
+    ring: Producer<Slot>,
     /// Behind the ring: what is woken at the end shall see that it is the end.
     reader: Reader,
     /// How much is worth waking the reader for.
@@ -49,18 +49,18 @@ struct Hand {
     packets: u64,
     bytes: u64,
     ignored: [u64; Ignored::ALL.len()],
-    edges: Vec<Edge>,
+    edges: Vec<Slot>,
 }
 
-/// A ring for `slots` packets and its two ends. Its `reader` takes batches of
-/// `batch` packets and is woken when there is one.
+/// A ring of `slots` slots and its two ends. Its `reader` takes batches of
+/// `batch` slots and is woken when there is one.
 pub fn ring(
     slots: usize,
     (reader, batch): (Thread, usize),
     tally: Arc<Tally>,
     config: &config::Capture,
     seed: u64,
-) -> (Tap, Consumer<Edge>) {
+) -> (Tap, Consumer<Slot>) {
     let (producer, consumer) = RingBuffer::new(slots);
     tally.ring_slots.store(slots as u64, Relaxed);
     let tap = Tap {
@@ -76,7 +76,7 @@ pub fn ring(
     (tap, consumer)
 }
 
-/// Packets of a full batch: it has to fit the ring, which would never be full
+/// Slots of a full batch: it has to fit the ring, which would never be full
 /// of it otherwise.
 pub fn full_batch(batch: usize, slots: usize) -> usize {
     batch.min(slots / 2)
@@ -93,11 +93,14 @@ impl Tap {
             self.hand.ignored[Ignored::Sampled as usize] += 1;
         } else {
             match decode::pair(packet.link, packet.data, &self.decode) {
-                Ok(pair) => self.hand.edges.push(Edge {
-                    pair,
-                    bytes: packet.wire_len,
-                    time: packet.time,
-                }),
+                Ok(pair) => {
+                    let edge = Edge {
+                        name: pair.name(),
+                        bytes: packet.wire_len,
+                        time: packet.time,
+                    };
+                    Slot::write(&edge, &mut self.hand.edges);
+                }
                 Err(reason) => self.hand.ignored[reason as usize] += 1,
             }
         }
@@ -117,7 +120,7 @@ impl Tap {
     pub fn hand_over(&mut self) {
         self.count();
         self.push();
-        let lost = self.hand.edges.len() as u64;
+        let lost = Slot::edges(&self.hand.edges).count() as u64;
         self.hand.edges.clear();
         self.tally.ring_full.fetch_add(lost, Relaxed);
     }
@@ -163,7 +166,13 @@ impl Tap {
     /// sees by itself what comes while it is awake: this costs a system call
     /// for a batch, not for a hand-over.
     fn push(&mut self) {
-        let (pushed, _) = self.ring.push_partial_slice(&self.hand.edges);
+        let (room, edges) = (self.ring.slots(), &self.hand.edges);
+        // Never half an edge: its reader takes what it finds.
+        let fits = match room < edges.len() {
+            true => Slot::whole(edges, room),
+            false => edges.len(),
+        };
+        let (pushed, _) = self.ring.push_partial_slice(&edges[..fits]);
         let pushed = pushed.len();
         self.hand.edges.drain(..pushed);
         let used = self.ring.buffer().capacity() - self.ring.slots();
@@ -225,7 +234,8 @@ mod tests {
         assert_eq!(tally.bytes.load(Relaxed), 1100);
         assert_eq!(tally.ring_full.load(Relaxed), 6);
         assert_eq!(tally.outstanding(), 4, "what is in the ring");
-        assert_eq!(consumer.pop().unwrap().bytes, 100);
+        let slot = [consumer.pop().unwrap()];
+        assert_eq!(Slot::edges(&slot).next().unwrap().bytes, 100);
         drop(consumer);
         assert!(tap.deliver(&packet(&frame)).is_ok());
         assert!(tap.deliver_all().is_ok(), "there is room again");

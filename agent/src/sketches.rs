@@ -1,34 +1,23 @@
 //! The sketches of one window: who talks to whom, who sends, who receives.
 
-use std::hash::Hash;
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use crane_model::crown::{Crown, WAYS};
-use crane_model::encoder::CODE;
-use crane_model::packed::Budget;
-use crane_model::{Crane, DeviceChoice, Edge, Flow, Settings};
+use crane_model::name::{AnyName, Name, Narrow, Wide};
+use crane_model::{Crane, Flow, Profile, Secret};
 
 use crate::batch::Batch;
+use crate::budget::Budget;
 use crate::config;
-use crate::edge::{Pair, model_node};
-use crate::weights::{self, Loaded};
+use crate::edge::{Pair, node_name, node_of_name};
+use crate::weights;
 
-/// The least memory a sketch can live in: a dense layer and a small crown.
-const LEAST: u64 = LAYER + (4 << 10);
-/// The least memory the sketches of a window can live in.
-pub const FLOOR: u64 = 64 << 10;
-const _: () = assert!(3 * LEAST <= FLOOR);
-/// Bytes of a dense layer.
-const LAYER: u64 = (CODE * CODE * size_of::<f32>()) as u64;
-
-/// How sketches are built, whatever their size.
+/// How sketches are built, whatever their size. The device is opened and the
+/// weights are put there once, for all of them.
 pub struct Blueprint {
-    weights: Loaded,
-    device: DeviceChoice,
-    node_percent: u8,
+    profile: Arc<Profile>,
+    secret: Secret,
     one_in: u32,
-    seed: u64,
 }
 
 /// Three sketches of the same packets.
@@ -36,74 +25,51 @@ pub struct Sketches {
     /// Each packet stands for this many.
     one_in: u32,
     /// By source and destination.
-    pub pairs: Crane<Pair>,
-    /// By source.
-    pub sources: Crane<Ipv6Addr>,
-    /// By destination.
-    pub destinations: Crane<Ipv6Addr>,
+    pub pairs: Crane,
+    sources: Crane,
+    destinations: Crane,
 }
 
 impl Blueprint {
     /// Sketches as `config` wants them, of one packet in so many.
-    pub fn new(config: &config::Sketch, one_in: u32, seed: u64) -> anyhow::Result<Self> {
+    pub fn new(config: &config::Sketch, one_in: u32, secret: Secret) -> anyhow::Result<Self> {
+        let device = config.device.open()?;
+        let weights = config.weights.as_deref();
+        let profile = match config.profile {
+            weights::Profile::Packed => Profile::packed(weights::load_packed(weights)?, &device),
+            weights::Profile::Paper => Profile::paper(weights::load(weights)?.into(), &device)?,
+        };
         Ok(Self {
-            weights: weights::load_for(config.profile, config.weights.as_deref())?,
-            device: config.device,
-            node_percent: config.node_percent,
+            profile: Arc::new(profile),
+            secret,
             one_in,
-            seed,
         })
     }
 
-    /// Sketches that never weigh more than `budget`. They start with half of
-    /// it and grow when they are full.
-    pub fn build(&self, budget: u64) -> crane_model::Result<Sketches> {
-        // Everyone has the least; what is beyond is shared out.
-        let more = budget.saturating_sub(3 * LEAST);
-        let nodes = LEAST + more * u64::from(self.node_percent) / 100 / 2;
-        let pairs = LEAST + more - 2 * (nodes - LEAST);
+    /// Empty sketches for the window numbered `window`.
+    pub fn build(&self, budget: &Budget, window: u64) -> crane_model::Result<Sketches> {
+        let crane = |allowance| Crane::new(&self.profile, self.secret, window, allowance);
         Ok(Sketches {
             one_in: self.one_in,
-            pairs: self.crane(pairs, Pair::model_edge)?,
-            sources: self.crane(nodes, model_node)?,
-            destinations: self.crane(nodes, model_node)?,
+            pairs: crane(budget.for_pairs())?,
+            sources: crane(budget.for_nodes())?,
+            destinations: crane(budget.for_nodes())?,
         })
     }
 
-    fn crane<K: Copy + Eq + Hash>(
-        &self,
-        budget: u64,
-        to_edge: fn(&K) -> Edge,
-    ) -> crane_model::Result<Crane<K>> {
-        match &self.weights {
-            Loaded::Packed(weights) => {
-                let most = budget as usize;
-                let budget = Budget {
-                    start: most / 2,
-                    most,
-                };
-                Crane::packed(Arc::clone(weights), budget, self.seed, self.device)
-            }
-            Loaded::Paper(weights) => {
-                // At most half of the memory is layers, the rest is crown.
-                let most = (budget / 2 / LAYER) as usize;
-                let max_layers = weights.layers.len().min(most).max(1);
-                let settings = Settings {
-                    max_layers,
-                    ..Settings::of(weights)
-                };
-                let layers = self.device.open(Arc::clone(weights), settings)?;
-                let crown = budget as usize - max_layers * LAYER as usize;
-                let slots = crown / Crown::<K>::ENTRY / WAYS * WAYS;
-                Ok(Crane::new(layers, slots, self.seed, to_edge))
-            }
-        }
+    /// What names become ids by.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// The least memory a sketch can live in.
+    pub fn least(&self) -> usize {
+        self.profile.least()
     }
 
     /// Where sketches run, for people.
-    pub fn device_name(&self) -> crane_model::Result<String> {
-        let sketches = self.build(FLOOR)?;
-        Ok(sketches.pairs.layers().device_name())
+    pub fn device_name(&self) -> &str {
+        self.profile.device_name()
     }
 }
 
@@ -113,47 +79,56 @@ impl Sketches {
         self.pairs.memory_bytes() + self.sources.memory_bytes() + self.destinations.memory_bytes()
     }
 
-    /// Bytes that were of use.
-    pub fn needed_bytes(&self) -> u64 {
-        let needed = [
-            self.pairs.needed_bytes(),
-            self.sources.needed_bytes(),
-            self.destinations.needed_bytes(),
-        ];
-        needed.iter().sum::<usize>() as u64
-    }
-
     /// Whether counts may be too low because a cell is full.
-    pub fn is_saturated(&self) -> bool {
-        self.pairs.layers().is_saturated()
-            || self.sources.layers().is_saturated()
-            || self.destinations.layers().is_saturated()
+    pub fn is_saturated(&self) -> crane_model::Result<bool> {
+        Ok(self.pairs.is_saturated()?
+            || self.sources.is_saturated()?
+            || self.destinations.is_saturated()?)
     }
 
-    /// The heaviest pairs.
-    pub fn heavy_pairs(&self) -> impl Iterator<Item = Flow<Pair>> {
-        self.pairs.heavy().map(|flow| self.honest(flow))
+    /// All pairs that are known by name, among them the heaviest.
+    pub fn named_pairs(&self) -> impl Iterator<Item = Flow<Pair>> {
+        self.named(&self.pairs, Pair::of_name)
     }
 
-    /// The heaviest senders.
-    pub fn heavy_sources(&self) -> impl Iterator<Item = Flow<Ipv6Addr>> {
-        self.sources.heavy().map(|flow| self.honest(flow))
+    /// All senders that are known by name, among them the heaviest.
+    pub fn named_sources(&self) -> impl Iterator<Item = Flow<IpAddr>> {
+        self.named(&self.sources, node_of_name)
     }
 
-    /// The heaviest receivers.
-    pub fn heavy_destinations(&self) -> impl Iterator<Item = Flow<Ipv6Addr>> {
-        self.destinations.heavy().map(|flow| self.honest(flow))
+    /// All receivers that are known by name, among them the heaviest.
+    pub fn named_destinations(&self) -> impl Iterator<Item = Flow<IpAddr>> {
+        self.named(&self.destinations, node_of_name)
+    }
+
+    fn named<K>(&self, crane: &Crane, key: fn(AnyName) -> K) -> impl Iterator<Item = Flow<K>> {
+        let narrow = crane.named::<Narrow>();
+        let narrow = narrow.map(move |flow| flow.rename(|name| key(name.any())));
+        let wide = crane.named::<Wide>();
+        let wide = wide.map(move |flow| flow.rename(|name| key(name.any())));
+        narrow.chain(wide).map(|flow| self.honest(flow))
     }
 
     /// What is known of a pair.
     pub fn pair(&self, pair: Pair) -> crane_model::Result<Flow<Pair>> {
-        Ok(self.honest(self.pairs.flow(pair)?))
+        self.flow(&self.pairs, pair.name(), pair)
     }
 
     /// What a node sends and receives.
-    pub fn node(&self, node: Ipv6Addr) -> crane_model::Result<[Flow<Ipv6Addr>; 2]> {
-        let ends = [self.sources.flow(node)?, self.destinations.flow(node)?];
-        Ok(ends.map(|flow| self.honest(flow)))
+    pub fn node(&self, node: IpAddr) -> crane_model::Result<[Flow<IpAddr>; 2]> {
+        let name = node_name(node);
+        Ok([
+            self.flow(&self.sources, name, node)?,
+            self.flow(&self.destinations, name, node)?,
+        ])
+    }
+
+    fn flow<K>(&self, crane: &Crane, name: AnyName, key: K) -> crane_model::Result<Flow<K>> {
+        let flow = match name {
+            AnyName::Narrow(name) => crane.flow(name)?.rename(|_| key),
+            AnyName::Wide(name) => crane.flow(name)?.rename(|_| key),
+        };
+        Ok(self.honest(flow))
     }
 
     /// An answer of a sketch, no surer of itself than sampling allows: three
@@ -168,74 +143,93 @@ impl Sketches {
         Flow {
             low: flow.low.saturating_sub(spread).max(flow.low / one_in),
             high: flow.high.saturating_add(spread),
+            bytes_at_least: flow.bytes_at_least / one_in,
             ..flow
         }
     }
 
     /// Stores a batch in all three.
     pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
-        self.pairs.store(batch.pairs())?;
-        self.sources.store(batch.sources())?;
-        self.destinations.store(batch.destinations())
+        self.pairs.store(batch.narrow.pairs())?;
+        self.pairs.store(batch.wide.pairs())?;
+        self.sources.store(batch.narrow.sources())?;
+        self.sources.store(batch.wide.sources())?;
+        self.destinations.store(batch.narrow.destinations())?;
+        self.destinations.store(batch.wide.destinations())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::weights::Profile;
+    use crate::edge::{Edge, Slot};
+    use crate::size::Size;
+
+    fn config(profile: weights::Profile, memory: u64) -> config::Sketch {
+        config::Sketch {
+            profile,
+            memory: Size(memory),
+            ..Default::default()
+        }
+    }
 
     #[test]
     fn a_sample_makes_answers_less_sure() {
-        let blueprint = Blueprint::new(&config::Sketch::default(), 4, 1).unwrap();
-        let sketches = blueprint.build(FLOOR).unwrap();
+        let config = config(weights::Profile::Packed, 1 << 20);
+        let blueprint = Blueprint::new(&config, 4, Secret::from_seed(1)).unwrap();
+        let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();
+        let sketches = blueprint.build(&budget, 0).unwrap();
         let flow = |packets| Flow {
             key: (),
             packets,
-            bytes: 0,
             low: packets,
             high: packets,
+            bytes: Some(400),
+            bytes_at_least: 400,
         };
         let sure = sketches.honest(flow(40_000));
         assert_eq!(
             (sure.low, sure.packets, sure.high),
             (38_960, 40_000, 41_040)
         );
+        assert_eq!(sure.bytes_at_least, 100, "what was seen");
         let small = sketches.honest(flow(8));
         assert_eq!((small.low, small.high), (2, 23), "two were seen");
     }
 
     #[test]
     fn sketches_keep_to_their_budget() {
-        for profile in [Profile::Packed, Profile::Paper] {
-            for budget in [FLOOR, 100_000, 512 << 10, 4 << 20] {
-                let config = config::Sketch {
-                    profile,
-                    ..Default::default()
-                };
-                let blueprint = Blueprint::new(&config, 1, 1).unwrap();
-                let mut sketches = blueprint.build(budget).unwrap();
-                fill(&mut sketches, budget);
-                let sources: Vec<_> = sketches.heavy_sources().collect();
+        for profile in [weights::Profile::Packed, weights::Profile::Paper] {
+            for memory in [64 << 10, 100_000, 512 << 10, 4 << 20] {
+                let config = config(profile, memory);
+                let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+                let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();
+                let mut sketches = blueprint.build(&budget, 0).unwrap();
+                fill(&blueprint, &mut sketches, memory);
+                let sources: Vec<_> = sketches.named_sources().collect();
                 assert_eq!((sources.len(), sources[0].packets), (1, 40_000));
             }
         }
     }
 
     /// One source, 40,000 destinations.
-    fn fill(sketches: &mut Sketches, budget: u64) {
+    fn fill(blueprint: &Blueprint, sketches: &mut Sketches, memory: u64) {
         let mut batch = Batch::default();
         for round in 0..20u32 {
-            let edge = |n: u32| crate::edge::Edge {
-                pair: Pair::new([10, 0, 0, 1], (round * 2000 + n).to_be_bytes()),
-                bytes: 100,
-                time: 0,
-            };
-            let edges: Vec<_> = (0..2000).map(edge).collect();
-            batch.fold(&edges, 1);
+            let mut slots = Vec::new();
+            for n in 0..2000 {
+                let pair = Pair::V4([10, 0, 0, 1].into(), (round * 2000 + n).into());
+                let edge = Edge {
+                    name: pair.name(),
+                    bytes: 100,
+                    time: 0,
+                };
+                Slot::write(&edge, &mut slots);
+            }
+            batch.fold(blueprint.secret(), &slots, 1);
             sketches.store(&batch).unwrap();
             let weight = sketches.memory_bytes() as u64;
-            assert!(weight <= budget, "{weight} > {budget}");
+            assert!(weight <= memory, "{weight} > {memory}");
         }
     }
 }

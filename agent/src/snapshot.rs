@@ -1,6 +1,6 @@
 //! What readers see: an immutable picture of all interfaces, swapped whole.
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -71,9 +71,9 @@ pub struct WindowView {
     /// The heaviest pairs.
     pub pairs: Hitters<Pair>,
     /// The heaviest senders.
-    pub sources: Hitters<Ipv6Addr>,
+    pub sources: Hitters<IpAddr>,
     /// The heaviest receivers.
-    pub destinations: Hitters<Ipv6Addr>,
+    pub destinations: Hitters<IpAddr>,
 }
 
 /// Lists that change no more often than they have to.
@@ -82,9 +82,9 @@ pub struct Exported {
     /// The heaviest pairs.
     pub pairs: Hitters<Pair>,
     /// The heaviest senders.
-    pub sources: Hitters<Ipv6Addr>,
+    pub sources: Hitters<IpAddr>,
     /// The heaviest receivers.
-    pub destinations: Hitters<Ipv6Addr>,
+    pub destinations: Hitters<IpAddr>,
     /// Estimates for the watch list.
     pub watched: Vec<Flow<Pair>>,
 }
@@ -105,7 +105,7 @@ impl InterfaceView {
             }
         }
         let sketches = &lane.current.sketches;
-        let loads = sketches.pairs.layers().loads();
+        let loads = sketches.pairs.loads()?;
         let until = if lane.is_live() {
             Until::Now
         } else {
@@ -118,7 +118,7 @@ impl InterfaceView {
             loads: loads.iter().map(|load| load.mean).collect(),
             expansions: lane.expansions,
             memory_bytes: lane.memory_bytes(),
-            saturated: sketches.is_saturated(),
+            saturated: sketches.is_saturated()?,
             current: WindowView::of(&lane.current, top, until),
             last: lane.last_view.clone(),
             exported: lane.exported.clone(),
@@ -136,9 +136,9 @@ impl Exported {
     fn follow(&self, sketches: &Sketches, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
         let watched = watch.iter().map(|pair| sketches.pair(*pair));
         Ok(Self {
-            pairs: self.pairs.follow(sketches.heavy_pairs(), top),
-            sources: self.sources.follow(sketches.heavy_sources(), top),
-            destinations: self.destinations.follow(sketches.heavy_destinations(), top),
+            pairs: self.pairs.follow(sketches.named_pairs(), top),
+            sources: self.sources.follow(sketches.named_sources(), top),
+            destinations: self.destinations.follow(sketches.named_destinations(), top),
             watched: watched.collect::<Result<_, _>>()?,
         })
     }
@@ -154,9 +154,9 @@ impl WindowView {
             latest: window.latest,
             packets: window.packets,
             bytes: window.bytes,
-            pairs: Hitters::of(window.sketches.heavy_pairs(), top),
-            sources: Hitters::of(window.sketches.heavy_sources(), top),
-            destinations: Hitters::of(window.sketches.heavy_destinations(), top),
+            pairs: Hitters::of(window.sketches.named_pairs(), top),
+            sources: Hitters::of(window.sketches.named_sources(), top),
+            destinations: Hitters::of(window.sketches.named_destinations(), top),
         }
     }
 

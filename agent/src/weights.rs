@@ -21,27 +21,16 @@ pub enum Profile {
     Packed,
 }
 
-/// Weights of either profile.
-pub enum Loaded {
-    /// For dense layers.
-    Paper(Arc<Weights>),
-    /// For narrow cells.
-    Packed(Arc<packed::Weights>),
-}
-
-/// Loads and checks weights of `profile`.
-pub fn load_for(profile: Profile, file: Option<&Path>) -> anyhow::Result<Loaded> {
-    Ok(match profile {
-        Profile::Paper => Loaded::Paper(Arc::new(load(file)?)),
-        Profile::Packed => {
-            let weights = match file {
-                None => packed::Weights::built_in().context(INSIDE)?,
-                Some(path) => packed::Weights::load(&read(path)?)
-                    .with_context(|| path.display().to_string())?,
-            };
-            Loaded::Packed(Arc::new(weights))
+/// Loads and checks the weights of `file`, or those in the program, for the
+/// packed profile.
+pub fn load_packed(file: Option<&Path>) -> anyhow::Result<Arc<packed::Weights>> {
+    let weights = match file {
+        None => packed::Weights::built_in().context(INSIDE)?,
+        Some(path) => {
+            packed::Weights::load(&read(path)?).with_context(|| path.display().to_string())?
         }
-    })
+    };
+    Ok(Arc::new(weights))
 }
 
 /// Loads and checks the weights of `file`, or those in the program, for the

@@ -43,7 +43,8 @@ fn a_capture_gives_exact_counts_and_the_right_top_pair() {
     assert_eq!(capture["dropped"], json!({}));
     assert_eq!(
         capture["top"][0],
-        json!({"src": "10.0.3.232", "dst": "10.0.3.233", "packets": 500, "bytes": 500 * 42, "low": 500, "high": 500})
+        json!({"src": "10.0.3.232", "dst": "10.0.3.233", "packets": 500, "low": 500, "high": 500,
+               "bytes": 500 * 42, "bytes_at_least": 500 * 42})
     );
     assert_eq!(capture["top"][1]["packets"], 40);
     assert_eq!(capture["top"].as_array().unwrap().len(), 3);

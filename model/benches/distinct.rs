@@ -12,9 +12,10 @@ use std::time::Instant;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crane_model::packed::{Budget, Packed, Parts, Weights};
+use crane_model::fold::arrivals;
+use crane_model::packed::Weights;
 use crane_model::rivals::{Rival, count_min::CountMin, exact::Exact};
-use crane_model::{Arrival, DeviceChoice, Edge, Weighted, edge::fold};
+use crane_model::{Allowance, Crane, DeviceChoice, Edge, Profile, Secret, Weighted};
 
 const BYTES: usize = 1 << 20;
 const BATCH: usize = 4096;
@@ -28,12 +29,13 @@ fn main() {
     let edges: Vec<Weighted> = (0..COUNT)
         .map(|_| Weighted::new(Edge::new(rng.random(), rng.random()), 1))
         .collect();
-    let batches: Vec<Vec<Arrival<Edge>>> = edges.chunks(BATCH).map(arrivals).collect();
+    let secret = Secret::from_seed(1);
+    let batches = edges.chunks(BATCH);
+    let batches: Vec<_> = batches.map(|batch| arrivals(&secret, batch)).collect();
     let weights = Arc::new(Weights::built_in().unwrap());
-    let sketch = || {
-        let (weights, budget) = (Arc::clone(&weights), Budget::fixed(BYTES));
-        Packed::<Edge>::new(weights, budget, Parts::ALL, 1, DeviceChoice::Cpu).unwrap()
-    };
+    let device = DeviceChoice::Cpu.open().unwrap();
+    let profile = Arc::new(Profile::packed(weights, &device));
+    let sketch = || Crane::layered(&profile, secret, 0, Allowance::alone(BYTES, BYTES)).unwrap();
 
     let exact = || {
         let mut rival = Exact::default();
@@ -44,13 +46,16 @@ fn main() {
         let mut sketch = sketch();
         batches
             .iter()
-            .for_each(|batch| sketch.store(batch).unwrap());
+            .for_each(|batch| sketch.store(batch.arrivals()).unwrap());
         black_box(sketch);
     };
     let packed_and_folding = || {
         let mut sketch = sketch();
         let batches = edges.chunks(BATCH);
-        batches.for_each(|batch| sketch.store(&arrivals(batch)).unwrap());
+        batches.for_each(|batch| {
+            let batch = arrivals(&secret, batch);
+            sketch.store(batch.arrivals()).unwrap();
+        });
         black_box(sketch);
     };
     let conservative = || {
@@ -80,15 +85,6 @@ fn main() {
         let (ratio, rate) = (median(ratios.collect()), median(rates.collect()));
         println!("{name:<32} {ratio:>8.2} {rate:>12.1}");
     }
-}
-
-fn arrivals(batch: &[Weighted]) -> Vec<Arrival<Edge>> {
-    let arrival = |w: Weighted| Arrival {
-        key: w.edge,
-        packets: w.weight,
-        bytes: 100 * w.weight,
-    };
-    fold(batch).into_iter().map(arrival).collect()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -5,15 +5,13 @@
 //! `cargo bench -p crane-model --bench packed`
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::hash::Hash;
 use std::sync::Arc;
 
-use crane_model::packed::{Budget, Packed, Parts, Weights};
+use crane_model::fold::{Fold, arrivals};
+use crane_model::name::Narrow;
+use crane_model::packed::Weights;
 use crane_model::rivals::{Rival, count_min::CountMin, exact::Exact};
-use crane_model::{
-    Arrival, DeviceChoice, Edge, Weighted,
-    edge::{fold, fold_by_key},
-};
+use crane_model::{Allowance, Crane, DeviceChoice, Edge, Profile, Secret, Weighted};
 use divan::{Bencher, counter::ItemsCount};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,9 +24,14 @@ fn main() {
     divan::main();
 }
 
-fn sketch<K: Copy + Eq + Hash>(bytes: usize, device: DeviceChoice) -> Packed<K> {
+fn secret() -> Secret {
+    Secret::from_seed(1)
+}
+
+fn sketch(bytes: usize, device: DeviceChoice) -> Crane {
     let weights = Arc::new(Weights::built_in().unwrap());
-    Packed::new(weights, Budget::fixed(bytes), Parts::ALL, 1, device).unwrap()
+    let profile = Arc::new(Profile::packed(weights, &device.open().unwrap()));
+    Crane::layered(&profile, secret(), 0, Allowance::alone(bytes, bytes)).unwrap()
 }
 
 /// Edges of 20,000 nodes, some of which are much more common than others.
@@ -43,27 +46,18 @@ fn edges() -> Vec<Weighted> {
         .collect()
 }
 
-fn store_edges(sketch: &mut Packed<Edge>, chunk: &[Weighted]) -> Vec<Weighted> {
-    let folded = fold(chunk);
-    let arrivals = folded.iter().map(|w| arrival(w.edge, w.weight));
-    sketch.store(&arrivals.collect::<Vec<_>>()).unwrap();
+fn store_edges(sketch: &mut Crane, chunk: &[Weighted]) -> Fold<Narrow> {
+    let folded = arrivals(&secret(), chunk);
+    sketch.store(folded.arrivals()).unwrap();
     folded
 }
 
-fn store_nodes(sketch: &mut Packed<u32>, chunk: &[Weighted], node: fn(&Edge) -> u32) {
-    let folded = fold_by_key(chunk.iter().map(|w| (node(&w.edge), w.weight)));
-    let arrivals = folded
-        .into_iter()
-        .map(|(node, packets)| arrival(node, packets));
-    sketch.store(&arrivals.collect::<Vec<_>>()).unwrap();
-}
-
-fn arrival<K>(key: K, packets: u64) -> Arrival<K> {
-    Arrival {
-        key,
-        packets,
-        bytes: 100 * packets,
-    }
+fn store_nodes(sketch: &mut Crane, edges: &Fold<Narrow>, node: fn(&Edge) -> u32) {
+    let nodes = edges.arrivals().iter().map(|a| {
+        let node = node(&Edge::of_name(a.name));
+        Weighted::new(Edge::new(0, node), a.packets)
+    });
+    store_edges(sketch, &nodes.collect::<Vec<_>>());
 }
 
 #[divan::bench(sample_count = 10)]
@@ -113,7 +107,7 @@ fn query(bencher: Bencher) {
     for chunk in edges.chunks(BATCH) {
         store_edges(&mut sketch, chunk);
     }
-    let asked: Vec<Edge> = edges.iter().map(|w| w.edge).collect();
+    let asked: Vec<Narrow> = edges.iter().map(|w| w.edge.name()).collect();
     bencher.counter(ItemsCount::new(COUNT)).bench_local(|| {
         let answers = asked.chunks(BATCH).map(|keys| sketch.flows(keys).unwrap());
         answers.map(|flows| flows.len()).sum::<usize>()

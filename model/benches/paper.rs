@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crane_model::{Carry, DeviceChoice, Edge, Settings, Sketch, Weighted, Weights};
+use crane_model::{Carry, DeviceChoice, Edge, Settings, Sketch, Weighted, Weights, paper};
 use divan::{Bencher, counter::ItemsCount};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -24,7 +24,9 @@ fn sketch(device: DeviceChoice, carry: Carry) -> Box<dyn Sketch> {
         carry,
         ..Settings::of(&weights)
     };
-    device.open(weights, settings).unwrap()
+    let device = device.open().unwrap();
+    let profile = paper::Profile::new(weights, &device).unwrap();
+    profile.layers(settings).unwrap()
 }
 
 /// Random edges, a tenth of them the same few.

@@ -1,19 +1,31 @@
-//! Crane: layers and crown together, in one of two profiles.
+//! Crane: a table that grows, then layers with a crown, in one of two profiles.
+//!
+//! A sketch starts small, as a table of all edges ([`crate::table`]). When the
+//! table is full it asks for twice the memory; when there is no more to be had,
+//! everything is poured into layers that take all it may have. While it is
+//! poured both are there: twice the memory, for milliseconds.
 
-use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::crown::{Count, Crown};
+use crate::crown::Count;
+use crate::device::OpenDevice;
 use crate::executor::Load;
+use crate::memory::Allowance;
+use crate::name::Name;
 use crate::packed::codes::Codes;
-use crate::packed::{self, Budget, Packed, Parts};
-use crate::{DeviceChoice, Edge, Result, Sketch, Weighted};
+use crate::packed::{self, Home, Packed, Parts};
+use crate::paper::{self, Paper};
+use crate::secret::Secret;
+use crate::table::{Kept, Tables, Total};
+use crate::{Error, Result, Weights};
 
 /// Packets of one edge in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival<K> {
-    /// The edge.
-    pub key: K,
+pub struct Arrival<N> {
+    /// Name of the edge.
+    pub name: N,
+    /// What the sketch's own secret makes of the name.
+    pub id: u64,
     /// How many packets.
     pub packets: u64,
     /// How many bytes they have together.
@@ -27,278 +39,353 @@ pub struct Flow<K> {
     pub key: K,
     /// Best estimate of its packets.
     pub packets: u64,
-    /// Best estimate of its bytes.
-    pub bytes: u64,
     /// It has had no fewer packets than this, most likely.
     pub low: u64,
     /// It has had no more packets than this, most likely.
     pub high: u64,
+    /// Its bytes, where all of them were counted.
+    pub bytes: Option<u64>,
+    /// Its bytes that were counted: it has had no fewer.
+    pub bytes_at_least: u64,
 }
 
 impl<K> Flow<K> {
+    /// All that an edge has had.
+    pub(crate) fn of_table(key: K, total: Total) -> Self {
+        Self {
+            key,
+            packets: total.packets,
+            low: total.packets,
+            high: total.packets,
+            bytes: Some(total.bytes),
+            bytes_at_least: total.bytes,
+        }
+    }
+
     /// What the crown says.
     pub(crate) fn of_crown(key: K, count: &Count) -> Self {
         Self {
             key,
             packets: count.packets,
-            bytes: count.bytes,
             low: count.packets.saturating_sub(count.slack),
-            high: count.packets.saturating_add(count.slack),
+            high: count.bound(),
+            bytes: count.all_bytes.then_some(count.bytes),
+            bytes_at_least: count.bytes,
+        }
+    }
+
+    /// What layers say: nothing of bytes, unless there are none.
+    pub(crate) fn of_layers(key: K, [low, packets, high]: [u64; 3]) -> Self {
+        Self {
+            key,
+            packets,
+            low,
+            high,
+            bytes: (high == 0).then_some(0),
+            bytes_at_least: 0,
+        }
+    }
+
+    /// The same of an edge called otherwise.
+    pub fn rename<L>(self, name: impl FnOnce(K) -> L) -> Flow<L> {
+        Flow {
+            key: name(self.key),
+            packets: self.packets,
+            low: self.low,
+            high: self.high,
+            bytes: self.bytes,
+            bytes_at_least: self.bytes_at_least,
         }
     }
 }
 
-/// A sketch of an edge stream with its heavy hitters.
-pub struct Crane<K>(Profile<K>);
-
-// A sketch is made once and used for hours: its size does not matter.
-#[allow(clippy::large_enum_variant)]
-enum Profile<K> {
-    Paper(Paper<K>),
-    Packed(Packed<K>),
+/// What all sketches of a process share: weights on an open device.
+pub struct Profile {
+    kind: Kind,
+    device: String,
 }
 
-impl<K: Copy + Eq + Hash> Crane<K> {
-    /// The paper profile: a crown of `slots` entries over `layers`; `to_edge`
-    /// names an edge as the layers know it.
-    pub fn new(layers: Box<dyn Sketch>, slots: usize, seed: u64, to_edge: fn(&K) -> Edge) -> Self {
-        Self(Profile::Paper(Paper {
-            layers,
-            crown: Crown::new(slots),
-            codes: Codes::new(seed, None),
-            to_edge,
-            noise: 0.0,
-        }))
+enum Kind {
+    Packed(packed::Profile),
+    Paper(paper::Profile),
+}
+
+impl Profile {
+    /// Narrow cells, for real traffic.
+    pub fn packed(weights: Arc<packed::Weights>, device: &OpenDevice) -> Self {
+        Self::packed_with(weights, device, Parts::ALL)
     }
 
-    /// The packed profile: everything within `budget` bytes, cells reachable
-    /// only with the secret that follows from `seed`.
-    pub fn packed(
-        weights: Arc<packed::Weights>,
-        budget: Budget,
-        seed: u64,
-        device: DeviceChoice,
+    /// The same without some parts, to see what they are worth.
+    pub fn packed_with(weights: Arc<packed::Weights>, device: &OpenDevice, parts: Parts) -> Self {
+        Self {
+            kind: Kind::Packed(packed::Profile {
+                weights,
+                home: Home::on(device),
+                parts,
+            }),
+            device: device.name().into(),
+        }
+    }
+
+    /// Dense layers, as in the paper.
+    pub fn paper(weights: Arc<Weights>, device: &OpenDevice) -> Result<Self> {
+        Ok(Self {
+            kind: Kind::Paper(paper::Profile::new(weights, device)?),
+            device: device.name().into(),
+        })
+    }
+
+    /// The least memory a sketch can live in.
+    pub fn least(&self) -> usize {
+        match self.kind {
+            Kind::Packed(_) => packed::shape::SMALLEST,
+            Kind::Paper(_) => paper::SMALLEST,
+        }
+    }
+
+    /// Where sketches live, for people.
+    pub fn device_name(&self) -> &str {
+        &self.device
+    }
+}
+
+/// A sketch of an edge stream with its heavy hitters, for one window.
+pub struct Crane {
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) codes: Codes,
+    pub(crate) allowance: Allowance,
+    pub(crate) store: Store,
+    expansions: usize,
+}
+
+/// Where edges are.
+// A sketch is made once and used for long: its size does not matter.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Store {
+    /// All of them by name.
+    Tables(Tables),
+    /// Most in narrow cells, the heaviest by name.
+    Packed(Packed),
+    /// Most in dense layers, the heaviest by name.
+    Paper(Paper),
+}
+
+impl Crane {
+    /// An empty sketch for the window numbered `window`, which starts as a
+    /// table.
+    pub fn new(
+        profile: &Arc<Profile>,
+        secret: Secret,
+        window: u64,
+        allowance: Allowance,
     ) -> Result<Self> {
-        let packed = Packed::new(weights, budget, Parts::ALL, seed, device)?;
-        Ok(Self(Profile::Packed(packed)))
+        let least = profile.least();
+        if allowance.held() < least {
+            return Err(Error::Setting {
+                name: "memory",
+                value: format!("{} bytes", allowance.held()),
+                allowed: format!("layers and a crown need {least} or more"),
+            });
+        }
+        let learned = match &profile.kind {
+            Kind::Packed(packed) => packed.weights.encoders.clone(),
+            Kind::Paper(_) => None,
+        };
+        Ok(Self {
+            codes: Codes::new(secret, window, learned),
+            store: Store::Tables(Tables::new(allowance.held())),
+            profile: Arc::clone(profile),
+            allowance,
+            expansions: 0,
+        })
+    }
+
+    /// The same with layers from the start, which take all there is.
+    pub fn layered(
+        profile: &Arc<Profile>,
+        secret: Secret,
+        window: u64,
+        allowance: Allowance,
+    ) -> Result<Self> {
+        let mut crane = Self::new(profile, secret, window, allowance)?;
+        let bytes = crane.allowance.reach_most();
+        crane.store = crane.layers(bytes, &Tables::new(0))?;
+        Ok(crane)
+    }
+
+    /// Layers of `bytes` that hold what is in `tables`.
+    fn layers(&self, bytes: usize, tables: &Tables) -> Result<Store> {
+        Ok(match &self.profile.kind {
+            Kind::Packed(profile) => {
+                let mut packed = Packed::new(profile, &self.codes, bytes)?;
+                packed.pour(tables)?;
+                Store::Packed(packed)
+            }
+            Kind::Paper(profile) => {
+                let mut paper = Paper::new(profile, &self.codes, bytes)?;
+                paper.pour(tables)?;
+                Store::Paper(paper)
+            }
+        })
+    }
+
+    /// An empty sketch of the packed profile, to be filled from a saved state.
+    pub(crate) fn empty_packed(&self, bytes: usize) -> Result<Packed> {
+        match &self.profile.kind {
+            Kind::Packed(profile) => Packed::new(profile, &self.codes, bytes),
+            Kind::Paper(_) => Err(Error::State("it is one of the packed profile".into())),
+        }
     }
 
     /// Stores a batch in which no edge occurs twice.
-    pub fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
-        match &mut self.0 {
-            Profile::Paper(paper) => paper.store(batch),
-            Profile::Packed(packed) => packed.store(batch),
-        }
-    }
-
-    /// What is known of an edge, in the crown or in the layers. The layers
-    /// hold no bytes, so an edge that is only there has none.
-    pub fn flow(&self, key: K) -> Result<Flow<K>> {
-        match &self.0 {
-            Profile::Paper(paper) => paper.flow(key),
-            Profile::Packed(packed) => packed.flow(key),
-        }
-    }
-
-    /// Everything in the crown, in no particular order.
-    pub fn heavy(&self) -> impl Iterator<Item = Flow<K>> {
-        let crown = match &self.0 {
-            Profile::Paper(paper) => &paper.crown,
-            Profile::Packed(packed) => packed.crown(),
-        };
-        let entries = crown.entries();
-        entries.map(|(key, count)| Flow::of_crown(key, &count))
-    }
-
-    /// How full the layers are, and where they live.
-    pub fn layers(&self) -> Layers<'_, K> {
-        Layers(&self.0)
-    }
-
-    /// Bytes of everything that answers come from.
-    pub fn memory_bytes(&self) -> usize {
-        match &self.0 {
-            Profile::Paper(paper) => paper.layers.memory_bytes() + paper.crown.memory_bytes(),
-            Profile::Packed(packed) => packed.memory_bytes(),
-        }
-    }
-
-    /// Bytes that were of use so far: what a sketch of the same stream should
-    /// start with.
-    pub fn needed_bytes(&self) -> usize {
-        match &self.0 {
-            Profile::Paper(paper) => {
-                let loads = paper.layers.loads();
-                let layers = loads.iter().filter(|load| load.mean > 0.0).count().max(1);
-                let layer = paper.layers.memory_bytes() / loads.len().max(1);
-                layers * layer + paper.crown.entries().count() * Crown::<K>::ENTRY
+    pub fn store<N: Kept>(&mut self, batch: &[Arrival<N>]) -> Result<()> {
+        let mut rest = batch;
+        while let Store::Tables(tables) = &mut self.store {
+            let table = tables.of_mut::<N>();
+            let mut arrivals = rest.iter();
+            let full = arrivals.position(|a| {
+                a.packets > 0 && !table.add(a.name, self.codes.tag(a.id), a.packets, a.bytes)
+            });
+            let Some(full) = full else {
+                return Ok(());
+            };
+            rest = &rest[full..];
+            if let Some(layers) = self.grow::<N>()? {
+                self.store = layers;
             }
-            Profile::Packed(packed) => packed.needed(),
+        }
+        match &mut self.store {
+            Store::Packed(packed) => packed.store(rest),
+            Store::Paper(paper) => paper.store(rest),
+            Store::Tables(_) => Ok(()),
         }
     }
 
-    /// Forgets everything. The packed profile starts again with the memory
-    /// that it needed, within its budget; the paper profile with one layer.
-    pub fn reset(&mut self) -> Result<()> {
-        match &mut self.0 {
-            Profile::Paper(paper) => paper.reset(),
-            Profile::Packed(packed) => packed.reset(),
+    /// Makes the table of names of this kind larger; where there is no memory
+    /// for that, or no use in it, the layers that take its place.
+    fn grow<N: Kept>(&mut self) -> Result<Option<Store>> {
+        let Store::Tables(tables) = &mut self.store else {
+            return Ok(None);
+        };
+        self.expansions += 1;
+        let doubled = tables.doubled::<N>(self.allowance.most());
+        let larger = doubled.filter(|bytes| self.allowance.reach(*bytes));
+        if larger.is_some_and(|bytes| tables.resize::<N>(bytes)) {
+            return Ok(None);
         }
-    }
-}
-
-/// The layers below the crown, to be looked at.
-pub struct Layers<'a, K>(&'a Profile<K>);
-
-impl<K: Copy + Eq + Hash> Layers<'_, K> {
-    /// How full each layer is, bottom first.
-    pub fn loads(&self) -> Vec<Load> {
-        match self.0 {
-            Profile::Paper(paper) => paper.layers.loads().to_vec(),
-            Profile::Packed(packed) => packed.loads(),
-        }
+        let bytes = self.allowance.reach_most();
+        let Store::Tables(tables) = &self.store else {
+            return Ok(None);
+        };
+        self.layers(bytes, tables).map(Some)
     }
 
-    /// How often they have grown since the start or the last reset.
+    /// What is known of an edge.
+    pub fn flow<N: Kept>(&self, name: N) -> Result<Flow<N>> {
+        let flows = self.flows(&[name])?;
+        let flow = flows.first().copied();
+        flow.ok_or_else(|| Error::State("an edge without an answer".into()))
+    }
+
+    /// What is known of each of these edges.
+    pub fn flows<N: Kept>(&self, names: &[N]) -> Result<Vec<Flow<N>>> {
+        match &self.store {
+            Store::Tables(tables) => {
+                let flow = |name: &N| Flow::of_table(*name, self.kept(tables, name));
+                Ok(names.iter().map(flow).collect())
+            }
+            Store::Packed(packed) => packed.flows(names),
+            Store::Paper(paper) => paper.flows(names),
+        }
+    }
+
+    fn kept<N: Kept>(&self, tables: &Tables, name: &N) -> Total {
+        let tag = self.codes.tag(self.codes.id(name));
+        tables.of::<N>().get(name, tag)
+    }
+
+    /// The upper bound of each of these edges: none has had more.
+    pub fn bounds<N: Kept>(&self, names: &[N]) -> Result<Vec<u64>> {
+        match &self.store {
+            Store::Packed(packed) => packed.bounds(names),
+            Store::Tables(_) | Store::Paper(_) => {
+                Ok(self.flows(names)?.iter().map(|flow| flow.high).collect())
+            }
+        }
+    }
+
+    /// All edges that are known by a name of this kind, in no particular order:
+    /// all there are, or the heaviest.
+    pub fn named<N: Kept>(&self) -> impl Iterator<Item = Flow<N>> {
+        let (tables, crown) = match &self.store {
+            Store::Tables(tables) => (Some(tables), None),
+            Store::Packed(packed) => (None, Some(packed.crown())),
+            Store::Paper(paper) => (None, Some(paper.crown())),
+        };
+        let kept = tables.into_iter().flat_map(|tables| {
+            let entries = tables.of::<N>().entries();
+            entries.map(|(name, _, total)| Flow::of_table(name, total))
+        });
+        let crowned = crown.into_iter().flat_map(|crown| crown.entries());
+        let crowned =
+            crowned.filter_map(|(name, count)| Some(Flow::of_crown(N::of(name)?, &count)));
+        kept.chain(crowned)
+    }
+
+    /// Whether every edge is known by name, and exactly.
+    pub fn is_exact(&self) -> bool {
+        matches!(self.store, Store::Tables(_))
+    }
+
+    /// How full the table is, or each layer, bottom first.
+    pub fn loads(&self) -> Result<Vec<Load>> {
+        match &self.store {
+            Store::Tables(tables) => Ok(vec![Load {
+                mean: tables.fill(),
+                max: tables.fill(),
+                typical: tables.fill(),
+            }]),
+            Store::Packed(packed) => packed.loads(),
+            Store::Paper(paper) => Ok(paper.loads().to_vec()),
+        }
+    }
+
+    /// How often it has grown.
     pub fn expansions(&self) -> usize {
-        match self.0 {
-            Profile::Paper(paper) => paper.layers.expansions(),
-            Profile::Packed(packed) => packed.expansions(),
+        match &self.store {
+            Store::Paper(paper) => self.expansions + paper.expansions(),
+            Store::Tables(_) | Store::Packed(_) => self.expansions,
         }
     }
 
     /// Whether a cell has reached its limit, so that counts may be too low.
-    pub fn is_saturated(&self) -> bool {
-        match self.0 {
-            Profile::Paper(paper) => paper.layers.is_saturated(),
-            Profile::Packed(packed) => packed.is_saturated(),
+    pub fn is_saturated(&self) -> Result<bool> {
+        match &self.store {
+            Store::Tables(_) => Ok(false),
+            Store::Packed(packed) => packed.is_saturated(),
+            Store::Paper(paper) => Ok(paper.is_saturated()),
         }
     }
 
-    /// Where they live, for people.
-    pub fn device_name(&self) -> String {
-        match self.0 {
-            Profile::Paper(paper) => paper.layers.device_name(),
-            Profile::Packed(packed) => packed.device_name(),
+    /// Bytes of everything that answers come from.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.store {
+            Store::Tables(tables) => tables.memory_bytes(),
+            Store::Packed(packed) => packed.memory_bytes(),
+            Store::Paper(paper) => paper.memory_bytes(),
         }
     }
 }
 
-/// Batches smaller than this say too little about the noise of the layers.
-const ENOUGH_FOR_NOISE: usize = 32;
-
-/// A crown over the paper's layers. One that outgrows the lightest crown entry
-/// leaves the layers with what they believe it to have had, and the other is
-/// poured back into them.
-struct Paper<K> {
-    layers: Box<dyn Sketch>,
-    crown: Crown<K>,
-    codes: Codes,
-    to_edge: fn(&K) -> Edge,
-    noise: f64,
-}
-
-impl<K: Copy + Eq + Hash> Paper<K> {
-    fn store(&mut self, batch: &[Arrival<K>]) -> Result<()> {
-        let (crown, codes) = (&mut self.crown, &self.codes);
-        let rest = batch.iter().filter(|a| a.packets > 0).filter_map(|a| {
-            let id = codes.id(&a.key);
-            if crown.count(id, a.key, a.packets, a.bytes) {
-                return None;
-            }
-            // One that finds room is new, so it has left nothing in the layers.
-            if crown.lightest(id).rank() == 0 {
-                crown.admit(id, a.key, Count::exact(a.packets, a.bytes));
-                return None;
-            }
-            Some((id, a))
-        });
-        let rest: Vec<(u64, &Arrival<K>)> = rest.collect();
-        if rest.is_empty() {
-            return Ok(());
-        }
-        let weighted: Vec<Weighted> = rest
-            .iter()
-            .map(|(_, a)| Weighted::new((self.to_edge)(&a.key), a.packets))
-            .collect();
-        let ratios = self.layers.store_and_query(&weighted)?;
-        let bounds: Vec<f64> = ratios
-            .iter()
-            .map(|ratios| self.layers.bound(ratios))
-            .collect();
-        self.learn_noise(&rest, &bounds);
-
-        let mut poured = Vec::new();
-        for ((id, arrival), bound) in rest.into_iter().zip(bounds) {
-            let lightest = self.crown.lightest(id);
-            let count = count_on_admission(arrival, bound, self.noise, &lightest);
-            if count.rank() > lightest.rank() {
-                let edge = (self.to_edge)(&arrival.key);
-                self.layers.take(edge, count.packets)?;
-                if let Some((key, count)) = self.crown.admit(id, arrival.key, count) {
-                    poured.push(Weighted::new((self.to_edge)(&key), count.packets));
-                }
-            }
-        }
-        if poured.is_empty() {
-            Ok(())
-        } else {
-            self.layers.store(&poured)
-        }
-    }
-
-    /// The layers answer too high, most of them by about the same: by what
-    /// the median edge of a batch has beyond its own packets.
-    fn learn_noise(&mut self, rest: &[(u64, &Arrival<K>)], bounds: &[f64]) {
-        if rest.len() < ENOUGH_FOR_NOISE {
-            return;
-        }
-        let beyond = rest
-            .iter()
-            .zip(bounds)
-            .map(|((_, a), bound)| (bound - a.packets as f64).max(0.0));
-        let mut beyond: Vec<f64> = beyond.collect();
-        let middle = beyond.len() / 2;
-        self.noise = *beyond.select_nth_unstable_by(middle, f64::total_cmp).1;
-    }
-
-    fn flow(&self, key: K) -> Result<Flow<K>> {
-        if let Some(count) = self.crown.get(self.codes.id(&key), &key) {
-            return Ok(Flow::of_crown(key, &count));
-        }
-        let ratios = self.layers.ratios(&[(self.to_edge)(&key)])?;
-        let ratios = ratios.first().map_or(&[][..], |ratios| ratios);
-        let high = self.layers.bound(ratios).ceil() as u64;
-        let packets = self.layers.decode(ratios).round() as u64;
-        Ok(Flow {
-            key,
+impl<N: Name> Arrival<N> {
+    /// Packets of the edge `name` for a sketch with this secret.
+    pub fn new(secret: &Secret, name: N, packets: u64, bytes: u64) -> Self {
+        Self {
+            name,
+            id: secret.id(&name),
             packets,
-            bytes: 0,
-            low: 0,
-            high: high.max(packets),
-        })
-    }
-
-    fn reset(&mut self) -> Result<()> {
-        self.crown.clear();
-        self.noise = 0.0;
-        self.layers.reset()
-    }
-}
-
-/// The layers say at most `bound`, of which `noise` is usually not the edge's
-/// own. They can be wrong without limit where many edges share cells, so they
-/// are believed no further than what `lightest` had: no admission then adds
-/// more to the crown than the packets that arrived, as in Space-Saving.
-fn count_on_admission<K>(arrival: &Arrival<K>, bound: f64, noise: f64, lightest: &Count) -> Count {
-    let mean_bytes = arrival.bytes / arrival.packets.max(1);
-    let limit = (bound as u64).saturating_sub(arrival.packets);
-    let believed = ((bound - noise) as u64).saturating_sub(arrival.packets);
-    let earlier = believed.min(lightest.packets);
-    let earlier_bytes = earlier.saturating_mul(mean_bytes).min(lightest.bytes);
-    Count {
-        packets: arrival.packets.saturating_add(earlier),
-        bytes: arrival.bytes.saturating_add(earlier_bytes),
-        slack: limit.saturating_sub(earlier).max(earlier),
+            bytes,
+        }
     }
 }

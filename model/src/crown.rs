@@ -1,14 +1,18 @@
-//! The crown: a small keyed table of the heaviest edges, counted exactly.
+//! The crown: a small keyed table of the heaviest edges, counted by name.
 //!
-//! Buckets of eight entries; a key lives in the bucket its id names, and only
-//! the lightest entry of that bucket ever has to make room. Finding, counting
-//! and admitting look at one bucket: O(8), no heap, no second index. An entry
-//! is a key and 16 bytes: 24 for a pair of IPv4 addresses, 48 for IPv6.
+//! Buckets of eight places; a name lives in the bucket its id leads to, and
+//! only the lightest entry of that bucket ever has to make room. Finding,
+//! counting and admitting look at one bucket: O(8), no heap, no second index. A
+//! place is 24 bytes, which hold a pair of IPv4 addresses with its counts; a
+//! pair of IPv6 addresses takes two places.
 
-use std::num::NonZeroU64;
+use crate::name::{AnyName, Name};
 
-/// Entries of a bucket.
+/// Places of a bucket.
 pub const WAYS: usize = 8;
+
+/// Bytes of a place.
+pub const PLACE: usize = size_of::<Place>();
 
 /// Bytes that weigh as much as one packet when the lightest entry is sought,
 /// so that an edge of few large packets can stay beside one of many small.
@@ -20,10 +24,16 @@ pub struct Count {
     /// Its packets: those counted since it was admitted, which are exact, and
     /// those it is believed to have had before.
     pub packets: u64,
-    /// Its bytes, in the same way.
-    pub bytes: u64,
     /// How far the packets may be off, because of what was before.
     pub slack: u64,
+    /// Its bytes that were counted.
+    pub bytes: u64,
+    /// Whether these are all it has had. Layers count no bytes, so of what an
+    /// edge had there nothing is known.
+    pub all_bytes: bool,
+    /// A guess at what it had before it was counted. Good enough to rank by,
+    /// never told.
+    pub guessed_bytes: u64,
 }
 
 impl Count {
@@ -31,58 +41,99 @@ impl Count {
     pub fn exact(packets: u64, bytes: u64) -> Self {
         Self {
             packets,
-            bytes,
             slack: 0,
+            bytes,
+            all_bytes: true,
+            guessed_bytes: 0,
         }
     }
 
     /// How much it counts when the lightest entry has to go.
     pub fn rank(&self) -> u64 {
-        self.packets.max(self.bytes / BYTES_PER_PACKET)
+        rank(self.packets, self.bytes.saturating_add(self.guessed_bytes))
+    }
+
+    /// It has had no more packets than this.
+    pub fn bound(&self) -> u64 {
+        self.packets.saturating_add(self.slack)
     }
 }
 
-/// Bits of an entry that hold its packets; the slack takes the rest.
-const PACKET_BITS: u32 = 56;
-const MOST_PACKETS: u64 = (1 << PACKET_BITS) - 1;
+#[inline]
+fn rank(packets: u64, bytes: u64) -> u64 {
+    packets.max(bytes / BYTES_PER_PACKET)
+}
 
-#[derive(Debug, Clone, Copy)]
-struct Entry<K> {
-    key: K,
-    /// Code of the slack, and packets; never 0, so that an empty place weighs
-    /// nothing more.
-    packets: NonZeroU64,
+/// Bits of a place's count that hold packets. Above them are the slack, whether
+/// all bytes are known, and whether the name goes on in the next place.
+const PACKET_BITS: u32 = 54;
+const MOST_PACKETS: u64 = (1 << PACKET_BITS) - 1;
+const ALL_BYTES: u64 = 1 << 62;
+const WIDE: u64 = 1 << 63;
+
+/// Bits of a place's bytes that were counted. Above them is the guess, in units
+/// of so many bytes.
+const BYTE_BITS: u32 = 48;
+const MOST_BYTES: u64 = (1 << BYTE_BITS) - 1;
+const GUESS_UNIT: u64 = 4096;
+
+/// One of the places of a bucket. An empty one counts 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Place {
+    name: u64,
+    count: u64,
     bytes: u64,
 }
 
-impl<K> Entry<K> {
+impl Place {
+    #[inline]
+    fn packets(&self) -> u64 {
+        self.count & MOST_PACKETS
+    }
+
+    #[inline]
+    fn rank(&self) -> u64 {
+        let guessed = (self.bytes >> BYTE_BITS) * GUESS_UNIT;
+        rank(self.packets(), (self.bytes & MOST_BYTES) + guessed)
+    }
+
+    #[inline]
+    fn is_wide(&self) -> bool {
+        self.count & WIDE != 0
+    }
+
     fn count(&self) -> Count {
-        let packed = self.packets.get();
         Count {
-            packets: packed & MOST_PACKETS,
-            bytes: self.bytes,
-            slack: slack(packed >> PACKET_BITS),
+            packets: self.packets(),
+            slack: slack(self.count >> PACKET_BITS & 0xff),
+            bytes: self.bytes & MOST_BYTES,
+            all_bytes: self.count & ALL_BYTES != 0,
+            guessed_bytes: (self.bytes >> BYTE_BITS) * GUESS_UNIT,
         }
     }
 
-    fn rank(&self) -> u64 {
-        let packets = self.packets.get() & MOST_PACKETS;
-        packets.max(self.bytes / BYTES_PER_PACKET)
-    }
-
     fn add(&mut self, packets: u64, bytes: u64) {
-        let slack = self.packets.get() & !MOST_PACKETS;
-        let held = self.packets.get() & MOST_PACKETS;
-        let sum = held.saturating_add(packets).min(MOST_PACKETS);
-        self.packets = NonZeroU64::new(slack | sum).unwrap_or(self.packets);
-        self.bytes = self.bytes.saturating_add(bytes);
+        let sum = self.packets().saturating_add(packets).min(MOST_PACKETS);
+        self.count = self.count & !MOST_PACKETS | sum;
+        let sum = (self.bytes & MOST_BYTES).saturating_add(bytes);
+        if sum > MOST_BYTES {
+            self.count &= !ALL_BYTES;
+        }
+        self.bytes = self.bytes & !MOST_BYTES | sum.min(MOST_BYTES);
     }
 }
 
-fn packed(count: Count) -> NonZeroU64 {
+/// The two words of a count.
+fn packed(count: &Count) -> [u64; 2] {
+    let known = count.all_bytes && count.bytes <= MOST_BYTES;
+    let all_bytes = if known { ALL_BYTES } else { 0 };
+    // Never 0, which is an empty place.
     let packets = count.packets.clamp(1, MOST_PACKETS);
-    let packed = packets | slack_code(count.slack) << PACKET_BITS;
-    NonZeroU64::new(packed).unwrap_or(NonZeroU64::MIN)
+    let guess = (count.guessed_bytes / GUESS_UNIT).min(u64::MAX >> BYTE_BITS);
+    [
+        packets | slack_code(count.slack) << PACKET_BITS | all_bytes,
+        count.bytes.min(MOST_BYTES) | guess << BYTE_BITS,
+    ]
 }
 
 /// Slacks up to 15 as they are, larger ones rounded up to four binary digits.
@@ -105,156 +156,304 @@ fn slack(code: u64) -> u64 {
     }
 }
 
-/// Which of so many buckets an id has. Ids that are alike in their first bits,
-/// as witnesses are, spread as well.
-fn place(id: u64, buckets: usize) -> usize {
-    let at = crate::packed::codes::fold(id, 0xd6e8_feb8_6659_fd93);
-    ((u128::from(at) * buckets as u128) >> 64) as usize
+type Bucket = [Place; WAYS];
+
+/// Whether the place at `at` begins an entry: it is not the second half of one.
+#[inline]
+fn begins(bucket: &Bucket, at: usize) -> bool {
+    at.is_multiple_of(2) || !bucket[at - 1].is_wide()
+}
+
+/// Where the entry of a name is.
+#[inline]
+fn find<N: Name>(bucket: &Bucket, name: &N) -> Option<usize> {
+    match name.any() {
+        AnyName::Narrow([name]) => (0..WAYS).find(|at| {
+            let place = &bucket[*at];
+            place.name == name
+                && place.count & !WIDE != 0
+                && !place.is_wide()
+                && begins(bucket, *at)
+        }),
+        AnyName::Wide([first, rest @ ..]) => (0..WAYS).step_by(2).find(|at| {
+            let place = &bucket[*at];
+            place.name == first && place.is_wide() && words(&bucket[at + 1]) == rest
+        }),
+    }
+}
+
+fn words(place: &Place) -> [u64; 3] {
+    [place.name, place.count, place.bytes]
+}
+
+/// Where an entry would have to make room for a name of this kind, and the
+/// highest rank that would go.
+#[inline]
+fn lightest<N: Name>(bucket: &Bucket) -> (usize, u64) {
+    let halves = |at: usize| match bucket[at].is_wide() {
+        true => [bucket[at].rank(); 2],
+        false => [bucket[at].rank(), bucket[at + 1].rank()],
+    };
+    let two = (0..WAYS).step_by(2);
+    let costs = |at: usize| match (N::default().any(), halves(at)) {
+        (AnyName::Narrow(_), [left, right]) if right < left => (at + 1, right),
+        (AnyName::Narrow(_), [left, _]) => (at, left),
+        (AnyName::Wide(_), [left, right]) => (at, left.max(right)),
+    };
+    two.map(costs)
+        .min_by_key(|(_, rank)| *rank)
+        .unwrap_or_default()
+}
+
+fn entry(bucket: &Bucket, at: usize) -> Option<(AnyName, Count)> {
+    let place = &bucket[at];
+    if !begins(bucket, at) || place.count == 0 {
+        return None;
+    }
+    let name = match place.is_wide() {
+        true => {
+            let [b, c, d] = words(&bucket[at + 1]);
+            AnyName::Wide([place.name, b, c, d])
+        }
+        false => AnyName::Narrow([place.name]),
+    };
+    Some((name, place.count()))
 }
 
 /// The table. See the head of this module.
-pub struct Crown<K> {
-    entries: Vec<Option<Entry<K>>>,
+pub struct Crown {
+    buckets: Vec<Bucket>,
 }
 
-impl<K: Copy + Eq> Crown<K> {
-    /// Bytes of an entry.
-    pub const ENTRY: usize = size_of::<Option<Entry<K>>>();
-
-    /// Packets and slack of a count in 64 bits.
-    pub fn packed(count: &Count) -> u64 {
-        packed(*count).get()
-    }
-
-    /// The count, without its bytes, that was packed.
-    pub fn unpacked(packed: u64) -> Count {
-        Count {
-            packets: packed & MOST_PACKETS,
-            bytes: 0,
-            slack: slack(packed >> PACKET_BITS),
-        }
-    }
-
-    /// A table of at least `entries` entries, rounded up to whole buckets.
-    pub fn new(entries: usize) -> Self {
+impl Crown {
+    /// A crown of `places` places, rounded up to whole buckets.
+    pub fn new(places: usize) -> Self {
         Self {
-            entries: vec![None; entries.max(1).next_multiple_of(WAYS)],
+            buckets: vec![Bucket::default(); places.max(1).div_ceil(WAYS)],
         }
     }
 
-    /// The bucket of an id. A number of ways that the compiler knows makes
-    /// straight code of what looks at all of them.
-    fn bucket(&self, id: u64) -> &[Option<Entry<K>>; WAYS] {
-        let buckets = self.entries.as_chunks().0;
-        &buckets[place(id, buckets.len())]
+    fn at(&self, spot: u64) -> usize {
+        ((u128::from(spot) * self.buckets.len() as u128) >> 64) as usize
     }
 
-    fn bucket_mut(&mut self, id: u64) -> &mut [Option<Entry<K>>; WAYS] {
-        let buckets = self.entries.as_chunks_mut().0;
-        let at = place(id, buckets.len());
-        &mut buckets[at]
+    fn bucket(&self, spot: u64) -> &Bucket {
+        &self.buckets[self.at(spot)]
     }
 
-    /// Counts an arrival if the edge is here, and says whether it is.
-    pub fn count(&mut self, id: u64, key: K, packets: u64, bytes: u64) -> bool {
-        for entry in self.bucket_mut(id).iter_mut().flatten() {
-            if entry.key == key {
-                entry.add(packets, bytes);
-                return true;
-            }
+    fn bucket_mut(&mut self, spot: u64) -> &mut Bucket {
+        let at = self.at(spot);
+        &mut self.buckets[at]
+    }
+
+    /// Counts an arrival if the edge is here, and says whether it is. `spot`
+    /// is what [`crate::packed::codes::Codes::spot`] makes of its id.
+    #[inline]
+    pub fn count<N: Name>(&mut self, spot: u64, name: &N, packets: u64, bytes: u64) -> bool {
+        let bucket = self.bucket_mut(spot);
+        let found = find(bucket, name);
+        if let Some(at) = found {
+            bucket[at].add(packets, bytes);
         }
-        false
+        found.is_some()
     }
 
     /// No entry ranks below this, 0 while there is room: it only ever rises,
     /// and most edges are far below it.
     pub fn floor(&self) -> u64 {
-        let ranks = self.entries.iter();
-        let ranks = ranks.map(|way| way.map_or(0, |entry| entry.rank()));
+        let ranks = self.buckets.iter();
+        let ranks = ranks.map(|bucket| lightest::<crate::name::Narrow>(bucket).1);
         ranks.min().unwrap_or(0)
     }
 
-    /// The lightest count in the bucket of `id`, 0 while there is room.
-    pub fn lightest(&self, id: u64) -> Count {
-        let ways = self.bucket(id).iter();
-        let lightest = ways.min_by_key(|way| way.map_or(0, |entry| entry.rank()));
-        let count = lightest.and_then(|way| way.map(|entry| entry.count()));
-        count.unwrap_or_default()
+    /// The rank that a name of this kind has to exceed to be admitted, 0 while
+    /// there is room.
+    #[inline]
+    pub fn lightest<N: Name>(&self, spot: u64) -> u64 {
+        lightest::<N>(self.bucket(spot)).1
     }
 
-    /// Admits an edge and returns the one that had to go.
-    pub fn admit(&mut self, id: u64, key: K, count: Count) -> Option<(K, Count)> {
-        let rank = |way: &Option<Entry<K>>| way.map_or(0, |entry| entry.rank());
-        let ways = self.bucket_mut(id).iter_mut();
-        let lightest = ways.min_by_key(|way| rank(way))?;
-        let gone = lightest.replace(entry(key, count));
-        gone.map(|entry| (entry.key, entry.count()))
+    /// Admits an edge; `gone` gets who had to go.
+    pub fn admit<N: Name>(
+        &mut self,
+        spot: u64,
+        name: &N,
+        count: Count,
+        gone: &mut Vec<(AnyName, Count)>,
+    ) {
+        let bucket = self.bucket_mut(spot);
+        let (at, _) = lightest::<N>(bucket);
+        let [count, bytes] = packed(&count);
+        match name.any() {
+            AnyName::Narrow([name]) => {
+                gone.extend(entry(bucket, at));
+                if bucket[at].is_wide() {
+                    bucket[at + 1] = Place::default();
+                }
+                bucket[at] = Place { name, count, bytes };
+            }
+            AnyName::Wide([first, b, c, d]) => {
+                gone.extend(entry(bucket, at));
+                gone.extend(entry(bucket, at + 1));
+                bucket[at] = Place {
+                    name: first,
+                    count: count | WIDE,
+                    bytes,
+                };
+                bucket[at + 1] = Place {
+                    name: b,
+                    count: c,
+                    bytes: d,
+                };
+            }
+        }
     }
 
     /// The count of an edge, if it is here.
-    pub fn get(&self, id: u64, key: &K) -> Option<Count> {
-        let mut ways = self.bucket(id).iter().flatten();
-        ways.find(|entry| entry.key == *key)
-            .map(|entry| entry.count())
+    pub fn get<N: Name>(&self, spot: u64, name: &N) -> Option<Count> {
+        let bucket = self.bucket(spot);
+        find(bucket, name).map(|at| bucket[at].count())
     }
 
     /// All entries, in no particular order.
-    pub fn entries(&self) -> impl Iterator<Item = (K, Count)> {
-        let entries = self.entries.iter().flatten();
-        entries.map(|entry| (entry.key, entry.count()))
+    pub fn entries(&self) -> impl Iterator<Item = (AnyName, Count)> {
+        let buckets = self.buckets.iter();
+        buckets.flat_map(|bucket| (0..WAYS).filter_map(|at| entry(bucket, at)))
     }
 
-    /// Places, taken or not.
-    pub fn places(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Forgets all entries.
-    pub fn clear(&mut self) {
-        self.entries.fill(None);
-    }
-
-    /// What the table weighs.
+    /// What it weighs.
     pub fn memory_bytes(&self) -> usize {
-        self.entries.len() * Self::ENTRY
+        self.buckets.len() * WAYS * PLACE
     }
-}
 
-fn entry<K>(key: K, count: Count) -> Entry<K> {
-    Entry {
-        key,
-        packets: packed(count),
-        bytes: count.bytes,
+    /// All places as numbers, as they are.
+    pub(crate) fn to_words(&self) -> impl Iterator<Item = u64> {
+        self.buckets.as_flattened().iter().flat_map(words)
+    }
+
+    /// A crown of these places; none if they are not whole buckets.
+    pub(crate) fn from_words(all: &[u64]) -> Option<Self> {
+        let (places, rest) = all.as_chunks::<3>();
+        let places = places.iter().map(|[name, count, bytes]| Place {
+            name: *name,
+            count: *count,
+            bytes: *bytes,
+        });
+        let places: Vec<Place> = places.collect();
+        let (buckets, left) = places.as_chunks::<WAYS>();
+        let whole = rest.is_empty() && left.is_empty() && !buckets.is_empty();
+        // A name that goes on in the next place begins at an even one, which
+        // is also what is known of it.
+        let possible = |bucket: &Bucket| {
+            (0..WAYS).filter(|at| begins(bucket, *at)).all(|at| {
+                let place = &bucket[at];
+                (at.is_multiple_of(2) || !place.is_wide())
+                    && (place.count == 0 || place.packets() > 0)
+            })
+        };
+        (whole && buckets.iter().all(possible)).then(|| Self {
+            buckets: buckets.to_vec(),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::name::{Narrow, Wide};
+    use rand::{Rng, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
 
     #[test]
     fn the_lightest_goes_and_the_rest_is_exact() {
         let mut crown = Crown::new(8);
-        for key in 0..8u32 {
-            let count = Count::exact(10 + u64::from(key), 100);
-            assert!(!crown.count(1, key, 1, 1), "it is not here yet");
-            assert_eq!(crown.admit(1, key, count), None);
+        let mut gone = Vec::new();
+        for name in 0..8u64 {
+            let count = Count::exact(10 + name, 100);
+            assert!(!crown.count(1, &[name], 1, 1), "it is not here yet");
+            crown.admit(1, &[name], count, &mut gone);
+            assert!(gone.is_empty());
         }
         assert_eq!(crown.floor(), 10);
-        assert!(crown.count(1, 3, 1, 1));
-        assert!(!crown.count(1, 99, 1, 1));
-        assert_eq!(crown.lightest(1), Count::exact(10, 100));
-        let gone = crown.admit(1, 99, Count::exact(50, 60)).unwrap();
-        assert_eq!(gone, (0, Count::exact(10, 100)));
-        assert_eq!(crown.get(1, &3), Some(Count::exact(14, 101)));
-        assert_eq!(crown.get(1, &0), None);
+        assert!(crown.count(1, &[3], 1, 1));
+        assert!(!crown.count(1, &[99], 1, 1));
+        assert_eq!(crown.lightest::<Narrow>(1), 10);
+        crown.admit(1, &[99], Count::exact(50, 60), &mut gone);
+        assert_eq!(gone, [(AnyName::Narrow([0]), Count::exact(10, 100))]);
+        assert_eq!(crown.get(1, &[3]), Some(Count::exact(14, 101)));
+        assert_eq!(crown.get(1, &[0]), None);
         assert_eq!(crown.entries().count(), 8);
     }
 
+    /// Against a list that does the same the slow way.
     #[test]
-    fn an_entry_of_two_ipv4_addresses_weighs_24_bytes() {
-        assert_eq!(Crown::<crate::Edge>::ENTRY, 24);
-        assert_eq!(Crown::<[[u8; 16]; 2]>::ENTRY, 48);
+    fn short_and_long_names_share_a_bucket_and_none_is_lost_or_mixed_up() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut crown = Crown::new(8);
+        let mut known: Vec<(AnyName, Count)> = Vec::new();
+        for _ in 0..20_000 {
+            let n = rng.random_range(0..30u64);
+            let (packets, bytes) = (rng.random_range(1..50), rng.random_range(0..100));
+            // A long name whose words look like those of a short one.
+            let (narrow, wide): (Narrow, Wide) = ([n], [n, n, 1, 0]);
+            let mut gone = Vec::new();
+            let (name, here) = match rng.random_bool(0.5) {
+                true => (wide.any(), crown.count(7, &wide, packets, bytes)),
+                false => (narrow.any(), crown.count(7, &narrow, packets, bytes)),
+            };
+            let mine = known.iter_mut().find(|(known, _)| *known == name);
+            assert_eq!(here, mine.is_some());
+            match mine {
+                Some((_, count)) => {
+                    count.packets += packets;
+                    count.bytes += bytes;
+                }
+                None => {
+                    let limit = match name {
+                        AnyName::Wide(_) => crown.lightest::<Wide>(7),
+                        AnyName::Narrow(_) => crown.lightest::<Narrow>(7),
+                    };
+                    // Sometimes one that is heavier than some.
+                    let count = Count::exact(limit + packets, bytes);
+                    match name {
+                        AnyName::Wide(wide) => crown.admit(7, &wide, count, &mut gone),
+                        AnyName::Narrow(narrow) => crown.admit(7, &narrow, count, &mut gone),
+                    }
+                    for (_, count) in &gone {
+                        assert!(count.rank() <= limit);
+                    }
+                    known.retain(|entry| !gone.contains(entry));
+                    known.push((name, count));
+                    let places = |(name, _): &(AnyName, Count)| match name {
+                        AnyName::Wide(_) => 2,
+                        AnyName::Narrow(_) => 1,
+                    };
+                    assert!(known.iter().map(places).sum::<usize>() <= WAYS);
+                }
+            }
+            let mut entries: Vec<_> = crown.entries().collect();
+            entries.sort_unstable_by_key(|(name, _)| *name);
+            known.sort_unstable_by_key(|(name, _)| *name);
+            assert_eq!(entries, known);
+        }
+        let words: Vec<u64> = crown.to_words().collect();
+        let again = Crown::from_words(&words).unwrap();
+        assert!(again.entries().eq(crown.entries()));
+        assert!(Crown::from_words(&words[1..]).is_none());
+    }
+
+    #[test]
+    fn a_pair_of_ipv4_addresses_weighs_24_bytes_and_one_of_ipv6_48() {
+        assert_eq!(PLACE, 24);
+        assert_eq!(Crown::new(80).memory_bytes(), 80 * 24);
+        let (mut crown, mut gone) = (Crown::new(8), Vec::new());
+        for n in 0..4 {
+            crown.admit(1, &[n, 0, 0, 0], Count::exact(1, 1), &mut gone);
+        }
+        assert!(
+            gone.is_empty() && crown.floor() == 1,
+            "four fill a bucket of eight"
+        );
     }
 
     #[test]
@@ -266,27 +465,30 @@ mod tests {
 
     #[test]
     fn counts_beyond_32_bits_and_their_slack_are_kept() {
-        let mut crown = Crown::new(8);
         for slack in [0, 1, 15, 16, 17, 31, 100, 1000, 123_456, 1 << 33] {
+            let (mut crown, mut gone) = (Crown::new(8), Vec::new());
             let count = Count {
                 packets: 1 << 40,
-                bytes: u64::MAX,
                 slack,
+                bytes: MOST_BYTES,
+                all_bytes: slack == 0,
+                guessed_bytes: 3 * GUESS_UNIT,
             };
-            crown.clear();
-            crown.admit(1, 'k', count);
-            let kept = crown.get(1, &'k').unwrap();
-            assert_eq!((kept.packets, kept.bytes), (1 << 40, u64::MAX));
+            crown.admit(1, &[5], count, &mut gone);
+            let kept = crown.get(1, &[5]).unwrap();
+            assert_eq!(
+                Count { slack, ..kept },
+                count,
+                "all but the slack as it was"
+            );
             assert!(
                 kept.slack >= slack && kept.slack <= slack + slack / 8,
                 "{slack}"
             );
+            crown.count(1, &[5], u64::MAX, u64::MAX);
+            let most = crown.get(1, &[5]).unwrap();
+            assert_eq!((most.packets, most.bytes), (MOST_PACKETS, MOST_BYTES));
+            assert!(!most.all_bytes, "no wrap, and no claim");
         }
-        crown.count(1, 'k', u64::MAX, u64::MAX);
-        assert_eq!(
-            crown.get(1, &'k').unwrap().packets,
-            MOST_PACKETS,
-            "never wraps"
-        );
     }
 }

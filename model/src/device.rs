@@ -2,15 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use candle_core::Device;
 
 use crate::error::first_line;
-use crate::executor::fused::Fused;
-use crate::executor::tensor::TensorExecutor;
-use crate::packed::plane::Home;
-use crate::{Error, Hierarchy, Result, Settings, Sketch, Weights};
+use crate::{Error, Result};
 
 /// A device as named in configuration and on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,46 +22,38 @@ pub enum DeviceChoice {
     Cuda(usize),
 }
 
-impl DeviceChoice {
+/// A device that was opened, which a process does once.
+#[derive(Clone)]
+pub struct OpenDevice {
     /// The candle device, none for fused code.
-    fn device(self) -> Result<Option<Device>> {
-        Ok(match self {
+    pub(crate) device: Option<Device>,
+    /// For people.
+    name: String,
+}
+
+impl DeviceChoice {
+    /// Opens the device.
+    pub fn open(self) -> Result<OpenDevice> {
+        let device = match self {
             Self::Cpu => None,
             Self::CpuTensor => Some(Device::Cpu),
             Self::Cuda(ordinal) => Some(cuda(ordinal)?),
             Self::Auto => cuda(0).ok(),
-        })
-    }
-
-    /// Where the cells of a packed sketch live.
-    pub(crate) fn home(self) -> Result<Home> {
-        Ok(match self.device()? {
-            None => Home::Host,
-            Some(device) => Home::Tensor(device.clone(), name(self, &device)),
-        })
-    }
-
-    /// An empty sketch of the paper profile on this device.
-    pub fn open(self, weights: Arc<Weights>, settings: Settings) -> Result<Box<dyn Sketch>> {
-        Ok(match self.device()? {
-            None => {
-                let fused = Fused::new(Arc::clone(&weights));
-                Box::new(Hierarchy::new(fused, weights, settings)?)
-            }
-            Some(device) => {
-                let name = name(self, &device);
-                let tensor = TensorExecutor::new(&weights, device, name)?;
-                Box::new(Hierarchy::new(tensor, weights, settings)?)
-            }
-        })
+        };
+        let name = match (&device, self) {
+            (None, _) => Self::Cpu.to_string(),
+            (Some(Device::Cpu), _) => Self::CpuTensor.to_string(),
+            (Some(_), Self::Cuda(ordinal)) => Self::Cuda(ordinal).to_string(),
+            (Some(_), _) => Self::Cuda(0).to_string(),
+        };
+        Ok(OpenDevice { device, name })
     }
 }
 
-fn name(choice: DeviceChoice, device: &Device) -> String {
-    match (device, choice) {
-        (Device::Cpu, _) => DeviceChoice::CpuTensor.to_string(),
-        (_, DeviceChoice::Cuda(ordinal)) => format!("cuda:{ordinal}"),
-        _ => "cuda:0".into(),
+impl OpenDevice {
+    /// Its name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 }
 

@@ -13,9 +13,9 @@
 use std::sync::Arc;
 
 use crate::carry::{Watch, climb};
-use crate::edge::fold;
 use crate::encoder::CODE;
 use crate::executor::{CELL_LIMIT, Executor, Load, floor};
+use crate::fold::fold;
 use crate::{Carry, Edge, Error, Result, Weighted, Weights, Writes};
 
 /// Largest carry threshold: far enough from what a cell can hold.

@@ -10,13 +10,14 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`edge`] | edges, weighted edges, folding a batch |
-//! | [`encoder`], [`decoder`], [`weights`] | the learned parts |
-//! | [`executor`] | how a batch meets one layer: fused CPU code or candle tensors |
-//! | [`carry`] | which layers are written to, what moves from one to the next |
-//! | [`hierarchy`] | the layers: store, query, expansion |
-//! | [`crown`], [`crane`] | the heavy-hitter table, and layers and table together |
-//! | [`packed`] | the profile for real traffic: narrow cells, witnesses, a load-aware decoder |
+//! | [`edge`], [`name`], [`secret`] | edges, what sketches call them, keyed ids |
+//! | [`fold`] | equal edges of a batch become one |
+//! | [`memory`] | memory on demand, out of a pool |
+//! | [`crane`], [`table`], [`crown`], [`state`] | the sketch: a table that grows, then layers below a crown; saving it |
+//! | [`packed`] | layers for real traffic: narrow cells, witnesses, a load-aware decoder |
+//! | [`paper`], [`hierarchy`], [`carry`] | layers as in the paper: store, carry, query, expansion |
+//! | [`encoder`], [`decoder`], [`weights`] | their learned parts |
+//! | [`executor`], [`device`] | how a batch meets one of them: fused CPU code or candle tensors |
 //! | [`train`] | how the weights are made |
 //! | [`rivals`] | other methods, to be measured beside it |
 
@@ -30,16 +31,25 @@ pub mod edge;
 pub mod encoder;
 pub mod error;
 pub mod executor;
+pub mod fold;
 pub mod hierarchy;
+pub mod memory;
+pub mod name;
 pub mod packed;
+pub mod paper;
 pub mod rivals;
+pub mod secret;
+pub mod state;
+pub mod table;
 pub mod train;
 pub mod weights;
 
 pub use carry::{Carry, Writes};
-pub use crane::{Arrival, Crane, Flow};
+pub use crane::{Arrival, Crane, Flow, Profile};
 pub use device::DeviceChoice;
 pub use edge::{Edge, Ids, Weighted};
 pub use error::{Error, Result};
 pub use hierarchy::{Hierarchy, Settings, Sketch};
+pub use memory::{Allowance, Pool};
+pub use secret::Secret;
 pub use weights::Weights;

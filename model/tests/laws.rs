@@ -133,7 +133,7 @@ fn layers_that_all_arrivals_are_written_to_are_never_below_the_truth() {
         for batch in stream.chunks(100) {
             sketch.store(batch).unwrap();
         }
-        for whole in crane_model::edge::fold(&stream) {
+        for whole in crane_model::fold::fold(&stream) {
             let ratios = sketch.ratios(&[whole.edge]).unwrap().remove(0);
             let truth = whole.weight as f32;
             let below = |q: &f32| *q < truth * 0.999;
@@ -411,20 +411,14 @@ fn impossible_settings_are_refused_with_a_reason() {
             ..good.clone()
         },
     ];
+    let device = DeviceChoice::Cpu.open().unwrap();
+    let profile = crane_model::paper::Profile::new(weights(), &device).unwrap();
     for settings in bad {
-        let error = DeviceChoice::Cpu
-            .open(weights(), settings)
-            .err()
-            .unwrap()
-            .to_string();
+        let error = profile.layers(settings).err().unwrap().to_string();
         assert!(error.contains("is not possible"), "{error}");
     }
     if !cfg!(feature = "cuda") {
-        let error = DeviceChoice::Cuda(0)
-            .open(weights(), good)
-            .err()
-            .unwrap()
-            .to_string();
+        let error = DeviceChoice::Cuda(0).open().err().unwrap().to_string();
         assert!(error.contains("--features cuda"), "{error}");
     }
     assert!("gpu".parse::<DeviceChoice>().is_err());

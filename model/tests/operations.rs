@@ -8,8 +8,10 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
-use crane_model::packed::{Budget, Packed, Parts, Weights};
-use crane_model::{Arrival, DeviceChoice, Edge, Settings, Weighted};
+use crane_model::packed::Weights;
+use crane_model::{
+    Allowance, Arrival, Crane, DeviceChoice, Edge, Profile, Secret, Settings, Weighted, paper,
+};
 
 /// The number of the next tensor.
 fn number() -> usize {
@@ -36,16 +38,13 @@ fn edge(n: u32) -> Edge {
 fn a_batch_is_a_few_operations_whatever_its_size() {
     // Layers from the start, and so small that everything overflows.
     let weights = Arc::new(Weights::built_in().unwrap());
-    let budget = Budget::fixed(64 << 10);
-    let device = DeviceChoice::CpuTensor;
-    let mut packed = Packed::<Edge>::new(weights, budget, Parts::ALL, 1, device).unwrap();
+    let device = DeviceChoice::CpuTensor.open().unwrap();
+    let profile = Arc::new(Profile::packed(weights, &device));
+    let (secret, allowance) = (Secret::from_seed(1), Allowance::alone(4096, 64 << 10));
+    let mut packed = Crane::layered(&profile, secret, 0, allowance).unwrap();
     let mut of_batch = |size: u32, packets: u64| {
-        let batch: Vec<Arrival<Edge>> = (0..size)
-            .map(|n| Arrival {
-                key: edge(n),
-                packets,
-                bytes: packets,
-            })
+        let batch: Vec<_> = (0..size)
+            .map(|n| Arrival::new(&secret, edge(n).name(), packets, packets))
             .collect();
         operations(|| packed.store(&batch).unwrap())
     };
@@ -65,7 +64,12 @@ fn a_batch_is_a_few_operations_whatever_its_size() {
         start_layers: weights.layers.len(),
         ..Settings::of(&weights)
     };
-    let mut paper = device.open(weights, settings).unwrap();
+    let profile = paper::Profile::new(weights, &device).unwrap();
+    let mut layers = None;
+    let made = operations(|| layers = Some(profile.layers(settings.clone()).unwrap()));
+    // A weight uploaded for each sketch would be 48 of them.
+    assert!(made <= settings.start_layers, "{made} to make a sketch");
+    let mut paper = layers.unwrap();
     let mut of_batch = |size: u32| {
         let batch: Vec<Weighted> = (0..size).map(|n| Weighted::new(edge(n), 100)).collect();
         operations(|| paper.store(&batch).unwrap())

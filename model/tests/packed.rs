@@ -3,26 +3,59 @@
 
 use std::sync::Arc;
 
-use crane_model::packed::{Budget, Packed, Parts, Weights};
-use crane_model::{Arrival, DeviceChoice, Edge};
+use crane_model::name::Narrow;
+use crane_model::packed::Weights;
+use crane_model::{Allowance, Arrival, Crane, DeviceChoice, Edge, Profile, Secret};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::FxHashMap;
 
-fn sketch(budget: Budget, device: DeviceChoice) -> Packed<Edge> {
-    let weights = Arc::new(Weights::built_in().unwrap());
-    Packed::new(weights, budget, Parts::ALL, 7, device).unwrap()
+/// Memory of a sketch.
+#[derive(Debug, Clone, Copy)]
+enum Memory {
+    /// Layers from the start.
+    Fixed(usize),
+    /// A table that grows from one size to another and then becomes layers.
+    Grows(usize, usize),
 }
 
-fn arrival(edge: Edge, packets: u64) -> Arrival<Edge> {
-    Arrival {
-        key: edge,
-        packets,
-        bytes: 100 * packets,
+impl Memory {
+    fn most(self) -> usize {
+        match self {
+            Self::Fixed(most) | Self::Grows(_, most) => most,
+        }
     }
 }
 
-type Batch = Vec<Arrival<Edge>>;
+fn secret() -> Secret {
+    Secret::from_seed(7)
+}
+
+fn profile(device: DeviceChoice) -> Arc<Profile> {
+    let weights = Arc::new(Weights::built_in().unwrap());
+    Arc::new(Profile::packed(weights, &device.open().unwrap()))
+}
+
+fn make(profile: &Arc<Profile>, memory: Memory, secret: Secret) -> crane_model::Result<Crane> {
+    match memory {
+        Memory::Fixed(bytes) => Crane::layered(profile, secret, 3, Allowance::alone(bytes, bytes)),
+        Memory::Grows(start, most) => Crane::new(profile, secret, 3, Allowance::alone(start, most)),
+    }
+}
+
+fn sketch(memory: Memory, device: DeviceChoice) -> Crane {
+    make(&profile(device), memory, secret()).unwrap()
+}
+
+fn arrival(edge: Edge, packets: u64) -> Arrival<Narrow> {
+    Arrival::new(&secret(), edge.name(), packets, 100 * packets)
+}
+
+fn names(edges: &[(Edge, u64)]) -> Vec<Narrow> {
+    edges.iter().map(|(edge, _)| edge.name()).collect()
+}
+
+type Batch = Vec<Arrival<Narrow>>;
 
 /// Batches without equal edges, a few of which are heavy, and all counts.
 fn stream(seed: u64, batches: usize, edges: u32) -> (Vec<Batch>, Vec<(Edge, u64)>) {
@@ -40,13 +73,13 @@ fn stream(seed: u64, batches: usize, edges: u32) -> (Vec<Batch>, Vec<(Edge, u64)
                 };
                 *batch.entry(Edge::new(n, n ^ 0x55)).or_default() += packets;
             }
-            let mut batch: Vec<Arrival<Edge>> = batch
+            let mut batch: Batch = batch
                 .into_iter()
                 .map(|(edge, packets)| arrival(edge, packets))
                 .collect();
-            batch.sort_unstable_by_key(|a| a.key);
+            batch.sort_unstable_by_key(|a| a.name);
             for a in &batch {
-                *truth.entry(a.key).or_default() += a.packets;
+                *truth.entry(Edge::of_name(a.name)).or_default() += a.packets;
             }
             batch
         })
@@ -54,48 +87,32 @@ fn stream(seed: u64, batches: usize, edges: u32) -> (Vec<Batch>, Vec<(Edge, u64)
     (batches, truth.into_iter().collect())
 }
 
-const SIZES: [Budget; 5] = [
-    Budget {
-        start: 4096,
-        most: 4096,
-    },
-    Budget {
-        start: 16_384,
-        most: 16_384,
-    },
-    Budget {
-        start: 4096,
-        most: 16_384,
-    },
-    Budget {
-        start: 4096,
-        most: 65_536,
-    },
-    Budget {
-        start: 1 << 20,
-        most: 1 << 20,
-    },
+const SIZES: [Memory; 5] = [
+    Memory::Fixed(4096),
+    Memory::Fixed(16_384),
+    Memory::Grows(4096, 16_384),
+    Memory::Grows(4096, 65_536),
+    Memory::Fixed(1 << 20),
 ];
 
-fn bounds(sketch: &Packed<Edge>, truth: &[(Edge, u64)]) -> Vec<u64> {
-    let edges: Vec<Edge> = truth.iter().map(|(edge, _)| *edge).collect();
-    sketch.bounds(&edges).unwrap()
+fn bounds(sketch: &Crane, truth: &[(Edge, u64)]) -> Vec<u64> {
+    sketch.bounds(&names(truth)).unwrap()
 }
 
 #[test]
 fn nothing_counted_is_lost_whatever_the_size_and_however_it_grows() {
-    for budget in SIZES {
+    for memory in SIZES {
         for seed in 0..4 {
             let (batches, truth) = stream(seed, 60, 20_000);
-            let mut sketch = sketch(budget, DeviceChoice::Cpu);
+            let mut sketch = sketch(memory, DeviceChoice::Cpu);
             for batch in &batches {
                 sketch.store(batch).unwrap();
-                assert!(sketch.memory_bytes() <= budget.most, "{budget:?}");
+                assert!(sketch.memory_bytes() <= memory.most(), "{memory:?}");
             }
             for ((edge, count), bound) in truth.iter().zip(bounds(&sketch, &truth)) {
                 assert!(
                     bound >= *count,
-                    "{budget:?} {edge:?}: {count} became {bound}"
+                    "{memory:?} {edge:?}: {count} became {bound}"
                 );
             }
         }
@@ -104,18 +121,18 @@ fn nothing_counted_is_lost_whatever_the_size_and_however_it_grows() {
 
 #[test]
 fn executors_agree_cell_by_cell() {
-    for budget in SIZES {
+    for memory in SIZES {
         for seed in 0..3 {
             let (batches, _) = stream(seed, 25, 4000);
-            let mut fused = sketch(budget, DeviceChoice::Cpu);
-            let mut tensor = sketch(budget, DeviceChoice::CpuTensor);
+            let mut fused = sketch(memory, DeviceChoice::Cpu);
+            let mut tensor = sketch(memory, DeviceChoice::CpuTensor);
             for batch in &batches {
                 fused.store(batch).unwrap();
                 tensor.store(batch).unwrap();
             }
             assert_eq!(fused.save_state().unwrap(), tensor.save_state().unwrap());
-            assert_eq!(fused.loads(), tensor.loads());
-            let edges: Vec<Edge> = batches[0].iter().map(|a| a.key).collect();
+            assert_eq!(fused.loads().unwrap(), tensor.loads().unwrap());
+            let edges: Vec<Narrow> = batches[0].iter().map(|a| a.name).collect();
             assert_eq!(fused.flows(&edges).unwrap(), tensor.flows(&edges).unwrap());
         }
     }
@@ -124,19 +141,18 @@ fn executors_agree_cell_by_cell() {
 #[test]
 fn a_batch_can_come_in_any_order() {
     let (batches, truth) = stream(5, 20, 6000);
-    let budget = Budget::fixed(1 << 16);
+    let memory = Memory::Fixed(1 << 16);
     let (mut forward, mut backward) = (
-        sketch(budget, DeviceChoice::Cpu),
-        sketch(budget, DeviceChoice::Cpu),
+        sketch(memory, DeviceChoice::Cpu),
+        sketch(memory, DeviceChoice::Cpu),
     );
     for batch in &batches {
         forward.store(batch).unwrap();
-        let reversed: Vec<Arrival<Edge>> = batch.iter().rev().copied().collect();
+        let reversed: Batch = batch.iter().rev().copied().collect();
         backward.store(&reversed).unwrap();
     }
-    let error = |sketch: &Packed<Edge>| -> f64 {
-        let edges: Vec<Edge> = truth.iter().map(|(edge, _)| *edge).collect();
-        let flows = sketch.flows(&edges).unwrap();
+    let error = |sketch: &Crane| -> f64 {
+        let flows = sketch.flows(&names(&truth)).unwrap();
         let errors = flows
             .iter()
             .zip(&truth)
@@ -149,68 +165,114 @@ fn a_batch_can_come_in_any_order() {
 
 #[test]
 fn a_light_load_is_exact_and_what_never_occurred_is_zero() {
-    for budget in [Budget::fixed(1 << 18), Budget::up_to(1 << 18)] {
+    for memory in [Memory::Fixed(1 << 18), Memory::Grows(1 << 14, 1 << 18)] {
         let (batches, truth) = stream(2, 10, 1000);
-        let mut sketch = sketch(budget, DeviceChoice::Cpu);
+        let mut sketch = sketch(memory, DeviceChoice::Cpu);
         for batch in &batches {
             sketch.store(batch).unwrap();
         }
         for (edge, count) in &truth {
-            let flow = sketch.flow(*edge).unwrap();
+            let flow = sketch.flow(edge.name()).unwrap();
             assert_eq!(
                 (flow.low, flow.packets, flow.high),
                 (*count, *count, *count)
             );
+            assert!(flow.bytes.is_none_or(|bytes| bytes == 100 * count));
+            assert!(flow.bytes.is_some() || !sketch.is_exact());
         }
-        let absent = sketch.flow(Edge::new(9_999_999, 1)).unwrap();
-        assert_eq!((absent.packets, absent.high), (0, 0));
+        let absent = sketch.flow(Edge::new(9_999_999, 1).name()).unwrap();
+        assert_eq!((absent.packets, absent.high, absent.bytes), (0, 0, Some(0)));
     }
 }
 
 #[test]
-fn a_window_grows_and_the_next_one_starts_with_what_it_needed() {
-    let budget = Budget {
-        start: 4096,
-        most: 1 << 16,
+fn a_sketch_takes_memory_when_it_needs_it_and_gives_it_back_when_it_is_gone() {
+    let pool = crane_model::Pool::new(1 << 16);
+    let profile = profile(DeviceChoice::Cpu);
+    let make = || {
+        let allowance = Allowance::new(4096, 1 << 16, &pool);
+        Crane::new(&profile, secret(), 1, allowance).unwrap()
     };
-    let mut sketch = sketch(budget, DeviceChoice::Cpu);
-    let few: Vec<Arrival<Edge>> = (0..100).map(|n| arrival(Edge::new(n, n), 1)).collect();
-    sketch.store(&few).unwrap();
-    assert_eq!(sketch.expansions(), 0);
-    assert!(sketch.memory_bytes() <= 4096);
+    let (mut idle, mut busy) = (make(), make());
+    let few: Batch = (0..100).map(|n| arrival(Edge::new(n, n), 1)).collect();
+    idle.store(&few).unwrap();
+    assert_eq!((idle.expansions(), pool.free()), (0, 1 << 16));
     let (batches, _) = stream(1, 100, 50_000);
+    let mut weights = Vec::new();
     for batch in &batches {
-        sketch.store(batch).unwrap();
+        busy.store(batch).unwrap();
+        weights.push(busy.memory_bytes());
+        assert!(busy.memory_bytes() <= 4096 + (1 << 16) - pool.free());
     }
-    assert!(sketch.expansions() > 0);
-    assert_eq!(sketch.loads().len(), 3);
-    let grown = sketch.memory_bytes();
-    assert!(grown > 60_000, "{grown}");
-    sketch.reset().unwrap();
-    assert_eq!((sketch.expansions(), sketch.memory_bytes()), (0, grown));
-    assert_eq!(sketch.flow(Edge::new(1, 1)).unwrap().packets, 0);
-    sketch.store(&few).unwrap();
-    sketch.reset().unwrap();
-    assert!(sketch.memory_bytes() <= 4096, "quiet windows shrink back");
+    assert!(weights.is_sorted() && weights[0] < 16_384, "{weights:?}");
+    assert_eq!(busy.loads().unwrap().len(), 3);
+    assert!(weights[99] > 65_000, "{weights:?}");
+    // What is left is not enough to double: it becomes layers of what it has.
+    for batch in &batches {
+        idle.store(batch).unwrap();
+    }
+    assert_eq!(idle.loads().unwrap().len(), 3);
+    assert!(idle.memory_bytes() <= 8192 && pool.free() == 0);
+    drop(busy);
+    assert!(pool.free() >= 61_000);
+    drop(idle);
+    assert_eq!(pool.free(), 1 << 16);
+}
+
+#[test]
+fn names_of_both_kinds_grow_beside_each_other_and_are_poured_together() {
+    let profile = profile(DeviceChoice::Cpu);
+    let allowance = Allowance::alone(4096, 1 << 17);
+    let mut sketch = Crane::new(&profile, secret(), 1, allowance).unwrap();
+    let wide = |n: u64| [n, 7, n, 0];
+    let mut exact = true;
+    for n in 0..8000u64 {
+        let packets = 1 + n % 3 + 5000 * u64::from(n.is_multiple_of(1000));
+        sketch
+            .store(&[Arrival::new(&secret(), [n], packets, 10)])
+            .unwrap();
+        sketch
+            .store(&[Arrival::new(&secret(), wide(n), packets, 10)])
+            .unwrap();
+        if exact && !sketch.is_exact() {
+            assert!(n > 1000, "only {n} of each fitted");
+            exact = false;
+        }
+        assert!(sketch.memory_bytes() <= 1 << 17);
+        if n == 999 {
+            assert_eq!(sketch.named::<Narrow>().count(), 1000);
+            assert_eq!(sketch.named::<[u64; 4]>().count(), 1000);
+        }
+    }
+    assert!(!exact);
+    for n in (0..8000).step_by(1000) {
+        for flow in [
+            sketch.flow([n]).unwrap().rename(|_| ()),
+            sketch.flow(wide(n)).unwrap().rename(|_| ()),
+        ] {
+            let packets = 5001 + n % 3;
+            assert_eq!((flow.packets, flow.bytes), (packets, Some(10)), "{n}");
+        }
+    }
 }
 
 #[test]
 fn counts_beyond_32_bits_are_kept_and_cells_at_their_limit_stay_there() {
     let huge = 1u64 << 40;
-    for budget in [Budget::fixed(4096), Budget::up_to(1 << 16)] {
-        let mut sketch = sketch(budget, DeviceChoice::Cpu);
+    for memory in [Memory::Fixed(4096), Memory::Grows(4096, 1 << 13)] {
+        let mut sketch = sketch(memory, DeviceChoice::Cpu);
         // More huge edges than the crown has places.
-        let batch: Vec<Arrival<Edge>> = (0..200)
+        let batch: Batch = (0..400)
             .map(|n| arrival(Edge::new(n, 3), huge + u64::from(n)))
             .collect();
         for _ in 0..3 {
             sketch.store(&batch).unwrap();
         }
-        assert!(sketch.is_saturated());
-        let heavy = sketch.crown().entries().map(|(_, count)| count.packets);
+        assert!(sketch.is_saturated().unwrap());
+        let heavy = sketch.named::<Narrow>().map(|flow| flow.packets);
         assert!(heavy.max().unwrap() >= 3 * huge);
         for a in &batch {
-            let flow = sketch.flow(a.key).unwrap();
+            let flow = sketch.flow(a.name).unwrap();
             assert!(flow.low <= flow.packets && flow.packets <= flow.high);
             assert!(flow.high >= u64::from(u32::MAX), "{flow:?}");
         }
@@ -219,25 +281,25 @@ fn counts_beyond_32_bits_are_kept_and_cells_at_their_limit_stay_there() {
 
 #[test]
 fn a_saved_state_answers_the_same_and_a_damaged_one_is_refused() {
-    for budget in SIZES {
+    for memory in SIZES {
         let (batches, truth) = stream(3, 30, 8000);
-        let mut first = sketch(budget, DeviceChoice::Cpu);
+        let mut first = sketch(memory, DeviceChoice::Cpu);
         for batch in &batches {
             first.store(batch).unwrap();
         }
         let state = first.save_state().unwrap();
         assert!(state.len() <= first.memory_bytes() + 4096);
-        let mut second = sketch(budget, DeviceChoice::Cpu);
+        let mut second = sketch(memory, DeviceChoice::Cpu);
         second.load_state(&state).unwrap();
-        let edges: Vec<Edge> = truth.iter().map(|(edge, _)| *edge).collect();
+        let edges = names(&truth);
         assert_eq!(first.flows(&edges).unwrap(), second.flows(&edges).unwrap());
         for cut in [0, 7, 8, 40, state.len() / 2, state.len() - 1] {
             assert!(second.load_state(&state[..cut]).is_err(), "{cut}");
         }
         let longer = [&state[..], &[0]].concat();
         assert!(second.load_state(&longer).is_err());
-        let weights = Arc::new(Weights::built_in().unwrap());
-        let mut other = Packed::new(weights, budget, Parts::ALL, 8, DeviceChoice::Cpu).unwrap();
+        let profile = profile(DeviceChoice::Cpu);
+        let mut other = make(&profile, memory, Secret::from_seed(8)).unwrap();
         let error = other.load_state(&state).unwrap_err().to_string();
         assert!(error.contains("another seed"), "{error}");
     }
@@ -245,16 +307,8 @@ fn a_saved_state_answers_the_same_and_a_damaged_one_is_refused() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_reason() {
-    let weights = Arc::new(Weights::built_in().unwrap());
     for bytes in [0, 1, 4095] {
-        let budget = Budget::fixed(bytes);
-        let made = Packed::<Edge>::new(
-            Arc::clone(&weights),
-            budget,
-            Parts::ALL,
-            1,
-            DeviceChoice::Cpu,
-        );
+        let made = make(&profile(DeviceChoice::Cpu), Memory::Fixed(bytes), secret());
         let error = made.err().unwrap().to_string();
         assert!(error.contains("4096 or more"), "{error}");
     }
@@ -271,15 +325,15 @@ fn a_load_that_was_never_trained_is_answered_with_the_bound() {
     let mut weights = Weights::built_in().unwrap();
     // As if only empty sketches had been seen.
     weights.decoder.range = [[-9.0; 12], [-8.0; 12]];
-    let budget = Budget::fixed(4096);
-    let mut sketch =
-        Packed::new(Arc::new(weights), budget, Parts::ALL, 1, DeviceChoice::Cpu).unwrap();
+    let device = DeviceChoice::Cpu.open().unwrap();
+    let profile = Arc::new(Profile::packed(Arc::new(weights), &device));
+    let mut sketch = make(&profile, Memory::Fixed(4096), secret()).unwrap();
     let (batches, truth) = stream(1, 20, 5000);
     for batch in &batches {
         sketch.store(batch).unwrap();
     }
     for ((edge, _), bound) in truth.iter().zip(bounds(&sketch, &truth)) {
-        let flow = sketch.flow(*edge).unwrap();
+        let flow = sketch.flow(edge.name()).unwrap();
         assert!(
             flow.high == bound && flow.packets <= bound,
             "{flow:?} {bound}"
@@ -290,14 +344,14 @@ fn a_load_that_was_never_trained_is_answered_with_the_bound() {
 #[test]
 fn a_star_a_scan_and_a_flood_are_like_any_other_stream() {
     let error = |edge: fn(u32) -> Edge| {
-        let mut sketch = sketch(Budget::fixed(1 << 14), DeviceChoice::Cpu);
-        let all: Vec<Arrival<Edge>> = (0..20_000)
+        let mut sketch = sketch(Memory::Fixed(1 << 14), DeviceChoice::Cpu);
+        let all: Batch = (0..20_000)
             .map(|n| arrival(edge(n), 1 + u64::from(n.is_multiple_of(97))))
             .collect();
         for batch in all.chunks(1000) {
             sketch.store(batch).unwrap();
         }
-        let keys: Vec<Edge> = all.iter().map(|a| a.key).collect();
+        let keys: Vec<Narrow> = all.iter().map(|a| a.name).collect();
         let flows = sketch.flows(&keys).unwrap();
         let errors = flows
             .iter()
@@ -323,7 +377,7 @@ fn a_star_a_scan_and_a_flood_are_like_any_other_stream() {
 #[test]
 fn a_stream_unlike_all_others_is_answered_no_worse_than_by_the_bound() {
     for seed in 0..4 {
-        let mut sketch = sketch(Budget::fixed(64 << 10), DeviceChoice::Cpu);
+        let mut sketch = sketch(Memory::Fixed(64 << 10), DeviceChoice::Cpu);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let edges: Vec<(Edge, u64)> = (0..12_000)
             .map(|_| {
@@ -337,7 +391,7 @@ fn a_stream_unlike_all_others_is_answered_no_worse_than_by_the_bound() {
             let batch: Batch = chunk.iter().map(|(edge, n)| arrival(*edge, *n)).collect();
             sketch.store(&batch).unwrap();
         }
-        let keys: Vec<Edge> = edges.iter().map(|(edge, _)| *edge).collect();
+        let keys = names(&edges);
         let wrong = |answers: Vec<u64>| -> u64 {
             let answers = answers.into_iter().zip(&edges);
             answers

@@ -47,9 +47,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
                 text(&entry["interface"]),
                 text(&entry["window"]),
                 estimate["packets"].to_string(),
-                estimate["bytes"]
-                    .as_u64()
-                    .map_or_else(|| "unknown".into(), |bytes| bytes.to_string()),
+                bytes(estimate),
             )?;
         }
     }
@@ -103,11 +101,20 @@ fn write_list(
     };
     writeln!(out, "\n  {title:<84} {:>14} {:>16}", "packets", "bytes")?;
     for entry in entries {
-        let (packets, bytes) = (entry["packets"].to_string(), entry["bytes"].to_string());
+        let (packets, bytes) = (entry["packets"].to_string(), bytes(entry));
         writeln!(out, "  {:<84} {packets:>14} {bytes:>16}", name(entry))?;
     }
     writeln!(out)?;
     Ok(())
+}
+
+/// The bytes of an entry, or what was counted of them.
+fn bytes(entry: &Value) -> String {
+    match (entry["bytes"].as_u64(), entry["bytes_at_least"].as_u64()) {
+        (Some(bytes), _) => bytes.to_string(),
+        (None, Some(bytes)) if bytes > 0 => format!("≥ {bytes}"),
+        _ => "unknown".into(),
+    }
 }
 
 fn common(ask: &Ask) -> Vec<(&'static str, String)> {

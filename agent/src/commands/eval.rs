@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use crane_model::packed;
 use crane_model::rivals::{Direction, Rival};
-use crane_model::{Edge, Settings, Weighted};
+use crane_model::{Edge, Profile, Settings, Weighted, packed, paper};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -38,19 +37,18 @@ pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
             decoder: packed.decoder.clone(),
         }),
     };
+    let device = device.open()?;
     let crane = CraneOptions {
         settings: Settings {
             carry,
             ..Settings::of(&weights)
         },
-        packed,
-        parts: args.parts(),
+        packed: Arc::new(Profile::packed_with(packed, &device, args.parts())),
         start: args.start.map(|start| start.0 as usize),
-        weights,
-        device,
+        paper: paper::Profile::new(weights, &device)?,
         batch: args.batch as usize,
     };
-    let truth = Truth::of(arrivals, args.sketch.seed);
+    let truth = Truth::of(arrivals, args.sketch.seed());
     let mut results = Vec::with_capacity(args.methods.len());
     for name in &args.methods {
         results.push(measure(name, args, &crane, &truth)?);
@@ -60,7 +58,7 @@ pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
         edges: truth.arrivals.len(),
         distinct: truth.edges.len(),
         memory_bytes: args.memory.0,
-        seed: args.sketch.seed,
+        seed: args.sketch.seed(),
         results,
     };
     match args.format {
@@ -83,7 +81,7 @@ struct Truth {
 
 impl Truth {
     fn of(arrivals: Vec<Weighted>, seed: u64) -> Self {
-        let folded = crane_model::edge::fold(&arrivals);
+        let folded = crane_model::fold::fold(&arrivals);
         let edges: Vec<Edge> = folded.iter().map(|w| w.edge).collect();
         let mut place: FxHashMap<(u32, bool), usize> = FxHashMap::default();
         let mut nodes: Vec<(u32, Direction, u64)> = Vec::new();
@@ -144,7 +142,7 @@ fn measure(
     crane: &CraneOptions,
     truth: &Truth,
 ) -> anyhow::Result<Figures> {
-    let (bytes, seed) = (args.memory.0 as usize, args.sketch.seed);
+    let (bytes, seed) = (args.memory.0 as usize, args.sketch.seed());
     let mut variants = match methods::make(name, bytes, seed, crane) {
         Ok(variants) => variants,
         Err(error) => {

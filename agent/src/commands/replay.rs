@@ -18,7 +18,7 @@ use crate::capture::folder;
 use crate::capture::input::STDIN;
 use crate::cli::{Replay, ReplayWindow, ReportFormat, Speed};
 use crate::http::{self, Source};
-use crate::pipeline::{Pipeline, Purpose};
+use crate::pipeline::{Key, Pipeline, Purpose};
 use crate::report::{CaptureReport, Report};
 use crate::ring::Tap;
 use crate::stop;
@@ -55,7 +55,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
         sketch: !args.no_sketch,
     };
     let start = Instant::now();
-    let mut pipeline = Pipeline::start(&config, purpose, top, args.sketch.seed)?;
+    let mut pipeline = Pipeline::start(&config, purpose, top, &Key::of_seed(args.sketch.seed()))?;
     if let Some(listeners) = listeners {
         let address = listeners.address()?;
         let source = Source {

@@ -10,7 +10,7 @@ use super::configure;
 use crate::capture::live::{self, Interface};
 use crate::cli::Run;
 use crate::http::{self, Source};
-use crate::pipeline::{Pipeline, Purpose};
+use crate::pipeline::{Key, Pipeline, Purpose};
 use crate::report::Summary;
 use crate::stop;
 
@@ -34,7 +34,16 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let listeners = http::bind(&config.export)?;
     let address = listeners.address()?;
     let purpose = Purpose::Live(names.len(), config.window.length);
-    let mut pipeline = Pipeline::start(&config, purpose, config.export.top, args.sketch.seed)?;
+    let key = match args.sketch.seed {
+        None => Key::draw()?,
+        Some(seed) => {
+            tracing::warn!(
+                "--seed {seed}: the key is known, so packets can be made to collide; for tests only"
+            );
+            Key::of_seed(seed)
+        }
+    };
+    let mut pipeline = Pipeline::start(&config, purpose, config.export.top, &key)?;
     let exporter = pipeline.export()?;
     let mut interfaces = Vec::with_capacity(names.len());
     for name in &names {
@@ -57,7 +66,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
                 .spawn(move || live::run(share, stop))
         })
         .collect::<Result<_, _>>()?;
-    let (device, window) = (pipeline.device()?, config.window.length);
+    let (device, window) = (pipeline.device(), config.window.length);
     tracing::info!(interfaces = names.join(","), device, %window, "capturing");
     tracing::info!("metrics are at http://{address}/metrics");
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

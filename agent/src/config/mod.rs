@@ -122,16 +122,23 @@ pub struct Export {
 
 /// A pair of the watch list.
 #[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
+#[serde(try_from = "Ends")]
+pub struct Watched(pub Pair);
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Watched {
+struct Ends {
     src: IpAddr,
     dst: IpAddr,
 }
 
-impl Watched {
-    /// As an edge.
-    pub fn pair(&self) -> Pair {
-        Pair::new(self.src, self.dst)
+impl TryFrom<Ends> for Watched {
+    type Error = String;
+
+    fn try_from(Ends { src, dst }: Ends) -> Result<Self, String> {
+        let pair = Pair::between(src, dst);
+        let fault = || format!("{src} and {dst} are of different kinds: no packet has both");
+        pair.map(Self).ok_or_else(fault)
     }
 }
 
@@ -178,8 +185,8 @@ impl Default for Sketch {
             profile: Profile::Packed,
             device: DeviceChoice::Auto,
             weights: None,
-            memory: Size(1 << 20),
-            memory_total: Size(64 << 20),
+            memory: Size(8 << 20),
+            memory_total: Size(256 << 20),
             node_percent: 50,
             batch: 4096,
             linger_ms: 100,

@@ -121,7 +121,8 @@ mod tests {
     #[test]
     fn every_encapsulation_leads_to_its_pair() {
         for sample in samples::all() {
-            let expected = |ends: Result<Ends, _>| ends.map(|(src, dst)| Pair::new(src, dst));
+            let expected =
+                |ends: Result<Ends, _>| ends.map(|(src, dst)| Pair::between(src, dst).unwrap());
             let name = sample.name;
             assert_eq!(
                 decode(&sample, &OUTER),
@@ -172,7 +173,10 @@ mod tests {
             packet = ip(v4(n), IP_IN_IP, &packet);
         }
         let (src, dst) = v4(92);
-        assert_eq!(pair(Link(101), &packet, &INNER), Ok(Pair::new(src, dst)));
+        assert_eq!(
+            pair(Link(101), &packet, &INNER),
+            Ok(Pair::between(src, dst).unwrap())
+        );
     }
 
     #[test]
@@ -187,7 +191,10 @@ mod tests {
         no_vxlan[8] = 0;
         for (protocol, payload) in [(GRE, pptp), (GRE, routed), (UDP, no_vxlan)] {
             let packet = ip((src, dst), protocol, &payload);
-            assert_eq!(pair(Link(101), &packet, &INNER), Ok(Pair::new(src, dst)));
+            assert_eq!(
+                pair(Link(101), &packet, &INNER),
+                Ok(Pair::between(src, dst).unwrap())
+            );
         }
         let discovery = pppoe(9, &[&[0, 0x21], &inner[..]].concat());
         assert_eq!(pair(Link(51), &discovery, &OUTER), Err(Ignored::NotIp));
@@ -210,7 +217,10 @@ mod tests {
         }
         let (src, dst) = v4(181);
         let inside = ethernet(IPV6, &ip(v6(1), IP_IN_IP, &ip((src, dst), UDP, &[])));
-        assert_eq!(pair(Link(1), &inside, &off), Ok(Pair::new(src, dst)));
+        assert_eq!(
+            pair(Link(1), &inside, &off),
+            Ok(Pair::between(src, dst).unwrap())
+        );
     }
 
     #[test]

@@ -35,10 +35,10 @@ impl<'a> Ip<'a> {
     pub fn pair(self) -> Result<Pair, Ignored> {
         match self {
             Self::V4(data) => match Ipv4HeaderSlice::from_slice(data) {
-                Ok(header) => Ok(Pair::new(header.source_addr(), header.destination_addr())),
+                Ok(header) => Ok(Pair::V4(header.source_addr(), header.destination_addr())),
                 // Cut off within its options: the addresses stand before them.
                 Err(ipv4::HeaderSliceError::Len(_)) => match data.get(12..20) {
-                    Some(&[a, b, c, d, e, f, g, h]) => Ok(Pair::new(
+                    Some(&[a, b, c, d, e, f, g, h]) => Ok(Pair::V4(
                         Ipv4Addr::new(a, b, c, d),
                         Ipv4Addr::new(e, f, g, h),
                     )),
@@ -47,7 +47,7 @@ impl<'a> Ip<'a> {
                 Err(ipv4::HeaderSliceError::Content(_)) => Err(Ignored::Malformed),
             },
             Self::V6(data) => match Ipv6HeaderSlice::from_slice(data) {
-                Ok(header) => Ok(Pair::new(header.source_addr(), header.destination_addr())),
+                Ok(header) => Ok(Pair::V6(header.source_addr(), header.destination_addr())),
                 Err(ipv6::HeaderSliceError::Len(_)) => Err(Ignored::Truncated),
                 Err(ipv6::HeaderSliceError::Content(_)) => Err(Ignored::Malformed),
             },

@@ -4,13 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use crane_model::packed::{self, Budget, Packed, Parts};
+use crane_model::name::Narrow;
+use crane_model::packed;
 use crane_model::rivals::{
     Rival, auxo::Auxo, count_min::CountMin, exact::Exact, gss::Gss, one::One, tcm::Tcm,
 };
 use crane_model::weights::profile;
 use crane_model::{
-    Arrival, Carry, DeviceChoice, Edge, Flow, Settings, Sketch, Weighted, Weights, edge,
+    Allowance, Carry, Crane, Edge, Flow, Profile, Secret, Settings, Sketch, Weighted, Weights,
+    fold, paper,
 };
 
 use crate::weights;
@@ -30,12 +32,11 @@ pub const NAMES: [&str; 9] = [
 
 /// What may be chosen about Crane.
 pub struct CraneOptions {
-    pub packed: Arc<packed::Weights>,
-    pub parts: Parts,
-    /// Bytes that the packed profile starts with; all of them if none.
+    pub packed: Arc<Profile>,
+    /// Bytes that the packed profile starts with as a table; layers at once if
+    /// none.
     pub start: Option<usize>,
-    pub weights: Arc<Weights>,
-    pub device: DeviceChoice,
+    pub paper: paper::Profile,
     pub settings: Settings,
     pub batch: usize,
 }
@@ -101,25 +102,33 @@ pub fn load_weights(
 
 /// The packed profile: all within the budget.
 struct PackedCrane {
-    sketch: Packed<Edge>,
+    sketch: Crane,
+    secret: Secret,
     batch: usize,
 }
 
 impl PackedCrane {
     fn new(bytes: usize, seed: u64, options: &CraneOptions) -> crane_model::Result<Self> {
-        let budget = Budget {
-            start: options.start.unwrap_or(bytes).min(bytes),
-            most: bytes,
+        let (profile, secret) = (&options.packed, Secret::from_seed(seed));
+        let sketch = match options.start {
+            None => Crane::layered(profile, secret, 0, Allowance::alone(bytes, bytes))?,
+            Some(start) => {
+                let allowance = Allowance::alone(start.min(bytes), bytes);
+                Crane::new(profile, secret, 0, allowance)?
+            }
         };
-        let weights = Arc::clone(&options.packed);
         Ok(Self {
-            sketch: Packed::new(weights, budget, options.parts, seed, options.device)?,
+            sketch,
+            secret,
             batch: options.batch,
         })
     }
 
-    fn flows(&self, edges: &[Edge]) -> crane_model::Result<Vec<Flow<Edge>>> {
-        let flows = edges.chunks(4096).map(|edges| self.sketch.flows(edges));
+    fn flows(&self, edges: &[Edge]) -> crane_model::Result<Vec<Flow<Narrow>>> {
+        let flows = edges.chunks(4096).map(|edges| {
+            let names: Vec<Narrow> = edges.iter().map(|edge| edge.name()).collect();
+            self.sketch.flows(&names)
+        });
         Ok(flows.collect::<crane_model::Result<Vec<_>>>()?.concat())
     }
 }
@@ -127,12 +136,8 @@ impl PackedCrane {
 impl Rival for PackedCrane {
     fn store(&mut self, batch: &[Weighted]) -> crane_model::Result<()> {
         for batch in batch.chunks(self.batch) {
-            let arrivals = edge::fold(batch).into_iter().map(|w| Arrival {
-                key: w.edge,
-                packets: w.weight,
-                bytes: 0,
-            });
-            self.sketch.store(&arrivals.collect::<Vec<_>>())?;
+            let folded = fold::arrivals(&self.secret, batch);
+            self.sketch.store(folded.arrivals())?;
         }
         Ok(())
     }
@@ -188,9 +193,7 @@ impl PaperCrane {
             start_layers,
             ..options.settings.clone()
         };
-        let sketch = options
-            .device
-            .open(Arc::clone(&options.weights), settings)?;
+        let sketch = options.paper.layers(settings)?;
         let batch = if options.settings.carry == Carry::Sequential {
             4096
         } else {

@@ -18,7 +18,7 @@ use crane_model::Flow;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::edge::{Pair, widen};
+use crate::edge::Pair;
 use crate::hitters::Hitters;
 use crate::metrics::Exporter;
 use crate::question::{About, Answer, Estimate, Question, Which};
@@ -169,8 +169,8 @@ async fn heavy_hitters(State(source): State<Arc<Source>>, Query(given): Paramete
             "pairs": list(&window.pairs, by_bytes, |pair| {
                 vec![("src", pair.src()), ("dst", pair.dst())]
             }),
-            "sources": list(&window.sources, by_bytes, |ip| vec![("ip", ip.to_canonical())]),
-            "destinations": list(&window.destinations, by_bytes, |ip| vec![("ip", ip.to_canonical())]),
+            "sources": list(&window.sources, by_bytes, |ip| vec![("ip", *ip)]),
+            "destinations": list(&window.destinations, by_bytes, |ip| vec![("ip", *ip)]),
         });
         if let (Value::Object(answer), Value::Object(about)) = (&mut answer, window_json(window)) {
             answer.extend(about);
@@ -195,7 +195,8 @@ where
     };
     let entry = |flow: &Flow<K>| {
         let mut entry = json!({
-            "packets": flow.packets, "bytes": flow.bytes, "low": flow.low, "high": flow.high,
+            "packets": flow.packets, "low": flow.low, "high": flow.high,
+            "bytes": flow.bytes, "bytes_at_least": flow.bytes_at_least,
         });
         for (name, address) in addresses(&flow.key) {
             entry[name] = json!(address);
@@ -208,7 +209,11 @@ where
 async fn flow(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
     let given = parameters(given, &["src", "dst", "interface", "window"])?;
     let (src, dst) = (address(&given, "src")?, address(&given, "dst")?);
-    let answers = ask(&source, &given, About::Flow(Pair::new(src, dst))).await?;
+    let pair = Pair::between(src, dst).ok_or_else(|| {
+        let allowed = "an address of the same kind as src";
+        wrong("dst", &dst.to_string(), allowed)
+    })?;
+    let answers = ask(&source, &given, About::Flow(pair)).await?;
     let entry = |answer: Answer| {
         let estimate = answer.estimates.first().copied();
         described(&answer, json!({ "estimate": estimate }))
@@ -220,7 +225,7 @@ async fn flow(State(source): State<Arc<Source>>, Query(given): Parameters) -> An
 async fn node(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
     let given = parameters(given, &["ip", "interface", "window"])?;
     let ip = address(&given, "ip")?;
-    let answers = ask(&source, &given, About::Node(widen(ip))).await?;
+    let answers = ask(&source, &given, About::Node(ip)).await?;
     let entry = |answer: Answer| {
         let estimates: Vec<Estimate> = answer.estimates.clone();
         described(

@@ -8,6 +8,7 @@ use crate::encoder::{CODE, Code};
 use crate::{Edge, Result, Weights};
 
 /// Runs the layers in plain loops on this thread.
+#[derive(Clone)]
 pub struct Fused {
     weights: Arc<Weights>,
 }

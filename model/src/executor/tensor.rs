@@ -10,7 +10,8 @@ use super::{CELL_LIMIT, Executor, FLOOR_SLACK, FLOOR_STRETCH, Load};
 use crate::encoder::{self, BITS, CODE, Encoder};
 use crate::{Edge, Result, Weights};
 
-/// Runs the layers as tensor operations on `device`.
+/// Runs the layers as tensor operations on `device`. A clone shares the weights.
+#[derive(Clone)]
 pub struct TensorExecutor {
     device: Device,
     name: String,
@@ -19,6 +20,7 @@ pub struct TensorExecutor {
 }
 
 /// Weight and bias of the three linear layers.
+#[derive(Clone)]
 struct TensorEncoder([(Tensor, Tensor); 3]);
 
 /// Ids of a batch as binary digits, B × 32.

@@ -1,29 +1,27 @@
 //! What a packed sketch answers: the count of an edge with an interval.
 //!
-//! The crown and the table are exact. What the layers say goes through the
-//! lens and the decoder, both of which are made up once after a store; then
+//! The crown counts by itself. What the layers say goes through the lens and
+//! the decoder, both of which are made up once after a store; then
 //! intervals are widened, or narrowed, until they hold most of the witnesses.
 //! The witnesses also judge the decoder: where the plain upper bound is clearly
 //! nearer to their counts, this stream is unlike all it has learnt from, and
 //! the bound is the answer.
 
-use std::hash::Hash;
-
+use crate::Result;
 use crate::crane::Flow;
+use crate::crown::Count;
+use crate::name::Name;
 use crate::packed::Packed;
-use crate::packed::body::Body;
-use crate::packed::codes::Codes;
 use crate::packed::decoder::HIDDEN;
 use crate::packed::lens::{GLOBAL, Lens, Testimony, View, ln_1p};
-use crate::packed::stack::{Reading, Stack};
-use crate::{Error, Result};
+use crate::packed::stack::Reading;
 
 /// Share of the witnesses that intervals are made to hold: more than 0.9,
 /// because a few hundred witnesses know the stream only so well.
 const COVERED: f64 = 0.935;
 
 /// The lens and what follows from it for all edges.
-pub(super) struct Sight {
+pub(crate) struct Sight {
     lens: Lens,
     /// None for a load that the decoder has never seen.
     focus: Option<[f32; HIDDEN]>,
@@ -38,57 +36,34 @@ pub(super) struct Sight {
 const CLEARLY: f64 = 0.8;
 const EXPONENT: f64 = 0.6;
 
-impl<K: Copy + Eq + Hash> Packed<K> {
-    /// What is known of an edge, in the crown or in the layers. The layers
-    /// hold no bytes, so an edge that is only there has none.
-    pub fn flow(&self, key: K) -> Result<Flow<K>> {
-        let flows = self.flows(&[key])?;
-        flows
-            .first()
-            .copied()
-            .ok_or_else(|| Error::State("an edge without an answer".into()))
+impl Packed {
+    /// What is known of each of these edges, in the crown or in the layers.
+    pub fn flows<N: Name>(&self, names: &[N]) -> Result<Vec<Flow<N>>> {
+        let ids: Vec<u64> = names.iter().map(|name| self.codes.id(name)).collect();
+        let tags: Vec<u32> = ids.iter().map(|id| self.codes.tag(*id)).collect();
+        let sight = self.sight()?;
+        let readings = self.layers.read(&tags)?;
+        let edges = names.iter().zip(ids).zip(readings);
+        Ok(edges
+            .map(|((name, id), reading)| match self.crowned(name, id) {
+                Some(count) => Flow::of_crown(*name, &count),
+                None => Flow::of_layers(*name, self.layered(sight, &reading)),
+            })
+            .collect())
     }
 
-    /// What is known of each of these edges.
-    pub fn flows(&self, keys: &[K]) -> Result<Vec<Flow<K>>> {
-        let ids: Vec<u64> = keys.iter().map(|key| self.codes.id(key)).collect();
-        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
-        let crowned = |key: &K, id: u64| {
-            let count = self.crown.get(id, key)?;
-            Some(Flow::of_crown(*key, &count))
-        };
-        let edges = keys.iter().zip(&ids);
-        match &self.body {
-            Body::Table(table) => Ok(edges
-                .zip(short)
-                .map(|((key, id), short)| {
-                    crowned(key, *id).unwrap_or_else(|| answer(*key, [table.get(short); 3]))
-                })
-                .collect()),
-            Body::Layers(stack) => {
-                let sight = self.sight(stack)?;
-                Ok(edges
-                    .zip(stack.read(&short)?)
-                    .map(|((key, id), reading)| {
-                        crowned(key, *id)
-                            .unwrap_or_else(|| answer(*key, self.layered(sight, &reading)))
-                    })
-                    .collect())
-            }
-        }
+    fn crowned<N: Name>(&self, name: &N, id: u64) -> Option<Count> {
+        self.crown.get(self.codes.spot(id), name)
     }
 
     /// The upper bound of each of these edges: none has had more.
-    pub fn bounds(&self, keys: &[K]) -> Result<Vec<u64>> {
-        let ids: Vec<u64> = keys.iter().map(|key| self.codes.id(key)).collect();
-        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
-        let below = self.body.bounds(&short)?;
-        let edges = keys.iter().zip(&ids).zip(below);
+    pub fn bounds<N: Name>(&self, names: &[N]) -> Result<Vec<u64>> {
+        let ids: Vec<u64> = names.iter().map(|name| self.codes.id(name)).collect();
+        let tags: Vec<u32> = ids.iter().map(|id| self.codes.tag(*id)).collect();
+        let below = self.layers.bounds(&tags)?;
+        let edges = names.iter().zip(&ids).zip(below);
         Ok(edges
-            .map(|((key, id), below)| match self.crown.get(*id, key) {
-                Some(count) => count.packets.saturating_add(count.slack),
-                None => below,
-            })
+            .map(|((name, id), below)| self.crowned(name, *id).map_or(below, |count| count.bound()))
             .collect())
     }
 
@@ -99,10 +74,10 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         if bound == 0 || view.is_certain() {
             return [bound; 3];
         }
-        let Some(focus) = sight.focus.filter(|_| self.parts.decoder) else {
+        let Some(focus) = sight.focus.filter(|_| self.profile.parts.decoder) else {
             return [0, bound, bound];
         };
-        let [low, middle, high] = self.weights.decoder.decode(&focus, &view).quantiles;
+        let [low, middle, high] = self.profile.weights.decoder.decode(&focus, &view).quantiles;
         let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
         let middle = match sight.bound_is_better {
             true => bound,
@@ -115,32 +90,33 @@ impl<K: Copy + Eq + Hash> Packed<K> {
         ]
     }
 
-    fn sight(&self, stack: &Stack) -> Result<&Sight> {
+    fn sight(&self) -> Result<&Sight> {
         if let Some(sight) = self.sight.get() {
             return Ok(sight);
         }
-        let sight = self.look(stack)?;
+        let sight = self.look()?;
         Ok(self.sight.get_or_init(|| sight))
     }
 
-    /// Witnesses that are not in the crown: short id and count.
+    /// Witnesses that are not in the crown: tag and count.
     fn in_layers(&self) -> (Vec<u32>, Vec<u64>) {
-        let crowned = self.crown.entries().map(|(key, _)| self.codes.id(&key));
+        let crowned = self.crown.entries();
+        let crowned = crowned.map(|(name, _)| self.codes.id_of_any(&name));
         let mut crowned: Vec<u64> = crowned.filter(|id| *id < self.witnesses.limit()).collect();
         crowned.sort_unstable();
         let witnesses = self.witnesses.all().iter();
         witnesses
             .filter(|witness| crowned.binary_search(&witness.id).is_err())
-            .map(|witness| (Codes::short(witness.id), witness.count))
+            .map(|witness| (self.codes.tag(witness.id), witness.count))
             .unzip()
     }
 
-    fn look(&self, stack: &Stack) -> Result<Sight> {
-        let (ids, counts) = match self.parts.witnesses {
+    fn look(&self) -> Result<Sight> {
+        let (tags, counts) = match self.profile.parts.witnesses {
             true => self.in_layers(),
             false => Default::default(),
         };
-        let readings = stack.read(&ids)?;
+        let readings = self.layers.read(&tags)?;
         let testimonies: Vec<Testimony> = counts
             .iter()
             .zip(&readings)
@@ -149,8 +125,8 @@ impl<K: Copy + Eq + Hash> Packed<K> {
                 bound: reading.bound(),
             })
             .collect();
-        let lens = Lens::new(stack, &testimonies, self.witnesses.distinct())?;
-        let focus = self.weights.decoder.focus(&lens);
+        let lens = Lens::new(&self.layers, &testimonies, self.witnesses.distinct())?;
+        let focus = self.profile.weights.decoder.focus(&lens);
         let spread = focus.map_or(0.0, |focus| {
             let missed = readings
                 .iter()
@@ -187,40 +163,25 @@ impl<K: Copy + Eq + Hash> Packed<K> {
                 1.0
             };
         }
-        let [low, _, high] = self.weights.decoder.decode(focus, view).quantiles;
+        let [low, _, high] = self.profile.weights.decoder.decode(focus, view).quantiles;
         let above = (count as f32 + HALF).ln_1p();
         let below = (count as f32 - HALF).ln_1p();
         (low - above).max(below - high)
     }
 
-    /// What the decoder is given for each of these ids, for training; nothing
-    /// while there are no layers.
-    pub(crate) fn views(&self, ids: &[u64]) -> Result<Option<(Vec<View>, [f32; GLOBAL])>> {
-        let Body::Layers(stack) = &self.body else {
-            return Ok(None);
-        };
-        let short: Vec<u32> = ids.iter().map(|id| Codes::short(*id)).collect();
-        let lens = &self.sight(stack)?.lens;
-        let views = stack.read(&short)?;
+    /// What the decoder is given for each of these ids, for training.
+    pub(crate) fn views(&self, ids: &[u64]) -> Result<(Vec<View>, [f32; GLOBAL])> {
+        let tags: Vec<u32> = ids.iter().map(|id| self.codes.tag(*id)).collect();
+        let lens = &self.sight()?.lens;
+        let views = self.layers.read(&tags)?;
         let views = views.iter().map(|reading| lens.view(reading)).collect();
-        Ok(Some((views, *lens.global())))
+        Ok((views, *lens.global()))
     }
 
     /// The id of an edge, and whether the crown has it.
-    pub(crate) fn place(&self, key: &K) -> (u64, bool) {
-        let id = self.codes.id(key);
-        (id, self.crown.get(id, key).is_some())
-    }
-}
-
-/// An answer without bytes.
-fn answer<K>(key: K, [low, packets, high]: [u64; 3]) -> Flow<K> {
-    Flow {
-        key,
-        packets,
-        bytes: 0,
-        low,
-        high,
+    pub(crate) fn place<N: Name>(&self, name: &N) -> (u64, bool) {
+        let id = self.codes.id(name);
+        (id, self.crowned(name, id).is_some())
     }
 }
 

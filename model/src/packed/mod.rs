@@ -2,14 +2,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`codes`] | keyed ids of edges, and the cells that follow from them |
+//! | [`codes`] | where an id is in one window |
 //! | [`cells`], [`plane`], [`tensor`] | narrow cells, on the CPU or a candle device |
 //! | [`stack`] | three layers: conservative store, carry, smallest ratio |
-//! | [`table`], [`body`] | all edges as long as they fit; table or layers |
 //! | [`witnesses`] | a few edges counted exactly, to judge the others by |
 //! | [`lens`], [`decoder`], [`weights`] | what the load is, and what it makes of a reading |
-//! | [`shape`], [`sketch`] | all of it within a budget, growing |
-//! | [`answers`], [`state`] | asking it; saving it |
+//! | [`shape`], [`sketch`] | all of it within a budget |
+//! | [`answers`] | asking it |
 //!
 //! **Accuracy.** The upper bound never lies below the count. With D edges in n
 //! bottom cells it is exact for all but about (1 − e^(−3D/n))³ of the edges
@@ -18,7 +17,6 @@
 //! **Cost.** Three cells of 4 bits for most edges, one bucket of the crown.
 
 pub mod answers;
-pub mod body;
 pub mod cells;
 pub mod codes;
 pub mod decoder;
@@ -27,43 +25,25 @@ pub mod plane;
 pub mod shape;
 pub mod sketch;
 pub mod stack;
-pub mod state;
-pub mod table;
 pub mod tensor;
 pub mod weights;
 pub mod witnesses;
 
+use std::sync::Arc;
+
+pub use plane::Home;
 pub use sketch::Packed;
 pub use weights::Weights;
 
-/// Bytes that a sketch may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
-    /// At the start of the first window.
-    pub start: usize,
-    /// Ever.
-    pub most: usize,
-}
-
-impl Budget {
-    /// What a sketch starts with unless told otherwise.
-    pub const START: usize = 16 << 10;
-
-    /// All of it from the start.
-    pub fn fixed(bytes: usize) -> Self {
-        Self {
-            start: bytes,
-            most: bytes,
-        }
-    }
-
-    /// Grows from the usual start up to `most`.
-    pub fn up_to(most: usize) -> Self {
-        Self {
-            start: Self::START.min(most),
-            most,
-        }
-    }
+/// What all sketches of this profile share.
+#[derive(Clone)]
+pub struct Profile {
+    /// What is learnt.
+    pub weights: Arc<Weights>,
+    /// Where the cells live; opened once.
+    pub home: Home,
+    /// What takes part.
+    pub parts: Parts,
 }
 
 /// Parts that can be left out, to see what they are worth.

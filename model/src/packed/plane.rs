@@ -1,10 +1,9 @@
 //! Where cells live.
 
-use std::fmt;
-
 use candle_core::Device;
 
 use crate::Result;
+use crate::device::OpenDevice;
 use crate::packed::cells::{Cells, Plane};
 use crate::packed::shape::Shape;
 use crate::packed::stack::LAYERS;
@@ -15,11 +14,19 @@ use crate::packed::tensor::TensorCells;
 pub enum Home {
     /// Packed cells in host memory.
     Host,
-    /// Tensors on a candle device, with its name.
-    Tensor(Device, String),
+    /// Tensors on a candle device.
+    Tensor(Device),
 }
 
 impl Home {
+    /// The home of cells on a device.
+    pub fn on(device: &OpenDevice) -> Self {
+        match &device.device {
+            None => Self::Host,
+            Some(device) => Self::Tensor(device.clone()),
+        }
+    }
+
     /// Empty layers within `bytes`.
     pub fn planes(&self, bytes: usize, narrow: bool) -> Result<[Box<dyn Plane>; LAYERS]> {
         let [a, b, c] = Shape::cells(bytes);
@@ -42,16 +49,7 @@ impl Home {
     fn plane<const BITS: u32>(&self, cells: usize) -> Result<Box<dyn Plane>> {
         Ok(match self {
             Self::Host => Box::new(Cells::<BITS>::new(cells)),
-            Self::Tensor(device, _) => Box::new(TensorCells::<BITS>::new(cells, device)?),
-        })
-    }
-}
-
-impl fmt::Display for Home {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Host => "cpu",
-            Self::Tensor(_, name) => name,
+            Self::Tensor(device) => Box::new(TensorCells::<BITS>::new(cells, device)?),
         })
     }
 }

@@ -185,6 +185,12 @@ impl Stack {
         Ok(readings)
     }
 
+    /// The upper bound of each edge.
+    pub fn bounds(&self, tags: &[u32]) -> Result<Vec<u64>> {
+        let readings = self.read(tags)?;
+        Ok(readings.iter().map(Reading::bound).collect())
+    }
+
     /// Share of the cells of each layer that are not 0.
     pub fn fill(&self) -> Result<[f32; LAYERS]> {
         let mut fill = [0.0; LAYERS];

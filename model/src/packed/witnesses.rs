@@ -100,16 +100,16 @@ impl Witnesses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packed::codes::Codes;
+    use crate::Secret;
 
     #[test]
     fn witnesses_are_exact_and_their_number_tells_how_many_edges_there_are() {
-        let codes = Codes::new(3, None);
+        let secret = Secret::from_seed(3);
         let mut witnesses = Witnesses::new(200);
         for round in 0..3u64 {
             for edge in 0..50_000u64 {
                 if edge % 3 >= round {
-                    witnesses.note(codes.id(&edge), 2);
+                    witnesses.note(secret.id(&[edge]), 2);
                 }
             }
         }
@@ -120,7 +120,7 @@ mod tests {
         let truth = |edge: u64| 2 * (1 + edge % 3);
         for witness in witnesses.all() {
             let edge = (0..50_000u64)
-                .find(|edge| codes.id(edge) == witness.id)
+                .find(|edge| secret.id(&[*edge]) == witness.id)
                 .unwrap();
             assert_eq!(witness.count, truth(edge));
         }

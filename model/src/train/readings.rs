@@ -9,10 +9,11 @@ use rand::seq::index::sample;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::streams::{self, Stream};
-use crate::edge::fold;
+use crate::crane::Store;
+use crate::fold::arrivals;
 use crate::packed::lens::{GLOBAL, View};
-use crate::packed::{Budget, Packed, Parts, Weights};
-use crate::{Arrival, DeviceChoice, Edge, Result};
+use crate::packed::{Parts, Weights};
+use crate::{Allowance, Crane, DeviceChoice, Edge, Profile, Result, Secret};
 
 /// One question.
 pub struct Row {
@@ -45,60 +46,46 @@ pub fn observe(
     let distinct = streams::draw_size(rng, FEWEST, largest.max(FEWEST));
     let stream = streams::draw_any(rng, distinct, LONGEST);
     let batch = [256, 1024, 4096][rng.random_range(0..3)];
+    let device = DeviceChoice::Cpu.open()?;
+    let profile = Arc::new(Profile::packed_with(Arc::clone(weights), &device, parts));
     for _ in 0..SKETCHES {
-        let budget = draw_budget(rng, stream.edges.len());
-        let mut sketch = Packed::new(
-            Arc::clone(weights),
-            budget,
-            parts,
-            rng.random(),
-            DeviceChoice::Cpu,
-        )?;
-        store(&mut sketch, &stream, batch)?;
+        let (allowance, grows) = draw_memory(rng, stream.edges.len());
+        let secret = Secret::from_seed(rng.random());
+        let mut sketch = match grows {
+            true => Crane::new(&profile, secret, 0, allowance)?,
+            false => Crane::layered(&profile, secret, 0, allowance)?,
+        };
+        for chunk in stream.arrivals.chunks(batch) {
+            sketch.store(arrivals(&secret, chunk).arrivals())?;
+        }
         ask(&sketch, &stream, rng, rows)?;
     }
     Ok(())
 }
 
 /// Any size, and among them many at which it matters; one in four has grown.
-fn draw_budget(rng: &mut impl Rng, edges: usize) -> Budget {
+fn draw_memory(rng: &mut impl Rng, edges: usize) -> (Allowance, bool) {
     let per_edge: f64 = rng.random_range(f64::ln(0.03)..f64::ln(60.0));
     let most = (per_edge.exp() * edges as f64).clamp(SIZES.0, SIZES.1) as usize;
-    if rng.random_bool(0.25) {
-        let part: f64 = rng.random_range(f64::ln(0.01)..0.0);
-        let start = (most as f64 * part.exp()).max(SIZES.0) as usize;
-        return Budget { start, most };
-    }
-    Budget::fixed(most)
-}
-
-/// Stores a stream in folded batches.
-pub fn store(sketch: &mut Packed<Edge>, stream: &Stream, batch: usize) -> Result<()> {
-    for chunk in stream.arrivals.chunks(batch) {
-        let arrivals: Vec<Arrival<Edge>> = fold(chunk)
-            .into_iter()
-            .map(|w| Arrival {
-                key: w.edge,
-                packets: w.weight,
-                bytes: w.weight,
-            })
-            .collect();
-        sketch.store(&arrivals)?;
-    }
-    Ok(())
+    let grows = rng.random_bool(0.25);
+    (Allowance::alone(SIZES.0 as usize, most), grows)
 }
 
 fn ask(
-    sketch: &Packed<Edge>,
+    sketch: &Crane,
     stream: &Stream,
     rng: &mut Xoshiro256PlusPlus,
     rows: &mut Vec<Row>,
 ) -> Result<()> {
+    // A table needs no decoder.
+    let Store::Packed(sketch) = &sketch.store else {
+        return Ok(());
+    };
     let edges = &stream.edges;
     let mut ids = Vec::with_capacity(2 * ASKED);
     let mut counts = Vec::with_capacity(2 * ASKED);
     for at in sample(rng, edges.len(), edges.len().min(ASKED)) {
-        let (id, crowned) = sketch.place(&edges[at]);
+        let (id, crowned) = sketch.place(&edges[at].name());
         if !crowned {
             ids.push(id);
             counts.push(stream.counts[at]);
@@ -107,13 +94,14 @@ fn ask(
     // Random pairs of 32-bit ids: that one of them occurs in the stream is as
     // good as impossible.
     for _ in 0..ids.len() {
-        ids.push(sketch.place(&Edge::new(rng.random(), rng.random())).0);
+        ids.push(
+            sketch
+                .place(&Edge::new(rng.random(), rng.random()).name())
+                .0,
+        );
         counts.push(0);
     }
-    // A table needs no decoder.
-    let Some((views, global)) = sketch.views(&ids)? else {
-        return Ok(());
-    };
+    let (views, global) = sketch.views(&ids)?;
     for (view, count) in views.into_iter().zip(counts) {
         rows.push(Row {
             view,

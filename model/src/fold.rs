@@ -1,0 +1,124 @@
+//! Folding: packets of the same edge in a batch become one arrival before they
+//! meet the sketch. Of bursty traffic a few percent are left.
+
+use crate::crane::Arrival;
+use crate::name::Name;
+use crate::secret::Secret;
+use crate::{Edge, Weighted};
+
+/// Arrivals without equal names, in order of first arrival; keeps its memory
+/// from batch to batch.
+#[derive(Default)]
+pub struct Fold<N> {
+    /// Open addressing, twice as many slots as names at most: the round a slot
+    /// was filled in, and where its arrival is. Old rounds count as empty, so
+    /// nothing has to be cleared.
+    slots: Vec<(u32, u32)>,
+    round: u32,
+    arrivals: Vec<Arrival<N>>,
+}
+
+impl<N: Name> Fold<N> {
+    /// Begins a new batch of at most `names` names.
+    pub fn begin(&mut self, names: usize) {
+        self.arrivals.clear();
+        self.round = self.round.wrapping_add(1);
+        let wanted = (2 * names).next_power_of_two();
+        if self.round == 0 || self.slots.len() < wanted {
+            let size = wanted.max(self.slots.len());
+            self.slots.clear();
+            self.slots.resize(size, (0, 0));
+            self.round = 1;
+        }
+    }
+
+    /// Adds packets of an edge whose id is known.
+    #[inline]
+    pub fn add(&mut self, name: N, id: u64, packets: u64, bytes: u64) {
+        let mask = self.slots.len() - 1;
+        let mut slot = id as usize & mask;
+        loop {
+            let (round, at) = self.slots[slot];
+            if round != self.round {
+                self.slots[slot] = (self.round, self.arrivals.len() as u32);
+                self.arrivals.push(Arrival {
+                    name,
+                    id,
+                    packets,
+                    bytes,
+                });
+                return;
+            }
+            let arrival = &mut self.arrivals[at as usize];
+            if arrival.id == id && arrival.name == name {
+                arrival.packets = arrival.packets.saturating_add(packets);
+                arrival.bytes = arrival.bytes.saturating_add(bytes);
+                return;
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    /// The batch so far.
+    pub fn arrivals(&self) -> &[Arrival<N>] {
+        &self.arrivals
+    }
+}
+
+/// Merges equal edges of a batch into one, in order of first arrival, and
+/// leaves out weight 0.
+pub fn fold(batch: &[Weighted]) -> Vec<Weighted> {
+    let weighted = |a: &Arrival<_>| Weighted::new(Edge::of_name(a.name), a.packets);
+    let folded = arrivals(&Secret::from_seed(0), batch);
+    folded.arrivals().iter().map(weighted).collect()
+}
+
+/// The same as arrivals at a sketch with this secret, a byte a packet.
+pub fn arrivals(secret: &Secret, batch: &[Weighted]) -> Fold<crate::name::Narrow> {
+    let mut folded = Fold::default();
+    folded.begin(batch.len());
+    let names: Vec<_> = batch.iter().map(|w| w.edge.name()).collect();
+    let mut ids = Vec::new();
+    secret.ids_narrow(&names, &mut ids);
+    for ((name, id), w) in names.into_iter().zip(ids).zip(batch) {
+        if w.weight > 0 {
+            folded.add(name, id, w.weight, w.weight);
+        }
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn folding_keeps_order_and_total() {
+        let (a, b) = (Edge::new(1, 2), Edge::new(2, 1));
+        let batch = [(a, 1), (b, 5), (a, 2), (b, 0)].map(|(e, w)| Weighted::new(e, w));
+        assert_eq!(fold(&batch), [Weighted::new(a, 3), Weighted::new(b, 5)]);
+        assert!(fold(&[Weighted::new(a, 0)]).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_lost_and_nothing_twice() {
+        let secret = Secret::from_seed(1);
+        let mut fold = Fold::default();
+        for (round, size) in [0, 1, 7, 5000, 100, 4096].into_iter().enumerate() {
+            let mut truth: BTreeMap<[u64; 1], (u64, u64)> = BTreeMap::new();
+            fold.begin(size);
+            for n in 0..size as u64 {
+                let name = [n.wrapping_mul(0x9e37_79b9 + round as u64) % 300];
+                fold.add(name, secret.id(&name), 3, n);
+                let (packets, bytes) = truth.entry(name).or_default();
+                *packets += 3;
+                *bytes += n;
+            }
+            let folded = fold.arrivals().iter();
+            let folded: BTreeMap<_, _> = folded.map(|a| (a.name, (a.packets, a.bytes))).collect();
+            assert_eq!(fold.arrivals().len(), folded.len(), "no name twice");
+            assert_eq!(folded, truth);
+        }
+    }
+}

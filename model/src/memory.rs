@@ -1,0 +1,135 @@
+//! Memory on demand: sketches that share a pool take from it as they grow.
+//!
+//! A sketch starts with little, asks at every doubling, and gives all back when
+//! it is dropped. Nothing is set aside for a sketch that may never need it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Bytes that several sketches share.
+#[derive(Debug)]
+pub struct Pool {
+    free: AtomicUsize,
+}
+
+impl Pool {
+    /// A pool of so many bytes.
+    pub fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            free: AtomicUsize::new(bytes),
+        })
+    }
+
+    /// Bytes that nobody has.
+    pub fn free(&self) -> usize {
+        self.free.load(Relaxed)
+    }
+
+    /// Takes up to `bytes`; says how many.
+    fn take_up_to(&self, bytes: usize) -> usize {
+        let mut free = self.free();
+        loop {
+            let taken = bytes.min(free);
+            let swapped = self
+                .free
+                .compare_exchange_weak(free, free - taken, Relaxed, Relaxed);
+            match swapped {
+                Ok(_) => return taken,
+                Err(now) => free = now,
+            }
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.free.fetch_add(bytes, Relaxed);
+    }
+}
+
+/// What one sketch may use.
+#[derive(Debug)]
+pub struct Allowance {
+    pool: Arc<Pool>,
+    start: usize,
+    most: usize,
+    taken: usize,
+}
+
+impl Allowance {
+    /// `start` bytes at once, which are not the pool's, and up to `most` in all
+    /// as the pool has them.
+    pub fn new(start: usize, most: usize, pool: &Arc<Pool>) -> Self {
+        Self {
+            pool: Arc::clone(pool),
+            start,
+            most: most.max(start),
+            taken: 0,
+        }
+    }
+
+    /// `start` bytes at once, up to `most` whatever others do.
+    pub fn alone(start: usize, most: usize) -> Self {
+        Self::new(start, most, &Pool::new(most.saturating_sub(start)))
+    }
+
+    /// What it has now.
+    pub fn held(&self) -> usize {
+        self.start + self.taken
+    }
+
+    /// What it can ever have.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Takes what is missing to `bytes`, all or nothing; says whether it did.
+    pub fn reach(&mut self, bytes: usize) -> bool {
+        if bytes > self.most {
+            return false;
+        }
+        let missing = bytes.saturating_sub(self.held());
+        let taken = self.pool.take_up_to(missing);
+        if taken < missing {
+            self.pool.give_back(taken);
+            return false;
+        }
+        self.taken += taken;
+        true
+    }
+
+    /// Takes all there is for it; says how much it has then.
+    pub fn reach_most(&mut self) -> usize {
+        self.taken += self.pool.take_up_to(self.most - self.held());
+        self.held()
+    }
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        self.pool.give_back(self.taken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_gets_what_there_is_and_what_is_dropped_comes_back() {
+        let pool = Pool::new(1000);
+        let mut busy = Allowance::new(10, 800, &pool);
+        let mut other = Allowance::new(10, 800, &pool);
+        assert!(busy.reach(500) && !busy.reach(801));
+        assert_eq!((busy.held(), pool.free()), (500, 510));
+        assert!(!other.reach(600), "all or nothing");
+        assert_eq!(pool.free(), 510);
+        assert_eq!(busy.reach_most(), 800);
+        assert_eq!(other.reach_most(), 220);
+        assert_eq!(pool.free(), 0);
+        drop(busy);
+        assert_eq!(pool.free(), 790);
+        assert!(other.reach(600));
+        drop(other);
+        assert_eq!(pool.free(), 1000);
+        assert_eq!(Allowance::alone(10, 50).reach_most(), 50);
+    }
+}
