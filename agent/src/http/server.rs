@@ -42,7 +42,8 @@ const TCP: usize = 320;
 const PEER: usize = 288;
 /// Connections at once on the unix socket.
 const UNIX: usize = 288;
-/// Connections that may wait to be accepted.
+/// Connections that may wait to be accepted. Whoever comes when there is no room
+/// tries again only after a second, and the usual 128 are soon full.
 const BACKLOG: i32 = 1024;
 /// How long a request's head may take.
 const HEAD_TIME: Duration = Duration::from_secs(5);
