@@ -1,14 +1,25 @@
 //! Questions about single pairs and nodes. Only the worker can answer them:
 //! the sketches are its own.
+//!
+//! An answer from a sketch needs a model of its load, which holds until the next
+//! packet is stored. A window that is over has one for good. Questions about the
+//! current window wait and are answered together at the next publication, so that
+//! one model serves them all, however many they are.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use crane_model::Flow;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::edge::Pair;
 use crate::lane::{Lane, Window};
+
+/// How long packets may wait for questions between two publications: a small
+/// part of the time in which the rings fill up.
+const ANSWER_TIME: Duration = Duration::from_millis(25);
 
 /// Which window is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +62,13 @@ pub struct Question {
     /// About what.
     pub about: About,
     /// Where the answers go.
-    pub reply: oneshot::Sender<crane_model::Result<Vec<Answer>>>,
+    pub reply: oneshot::Sender<Reply>,
+    /// Its place among those that wait, free again when it is gone.
+    pub _place: OwnedSemaphorePermit,
 }
+
+/// What a question is told.
+pub type Reply = crane_model::Result<Vec<Answer>>;
 
 /// What one interface knows.
 #[derive(Debug, Serialize)]
@@ -93,25 +109,71 @@ impl<K> From<Flow<K>> for Estimate {
 }
 
 impl Question {
-    /// Asks all lanes that are meant and sends their answers.
-    pub fn answer(self, lanes: &[Lane]) {
+    /// The lanes that are meant and have the window that is meant.
+    fn lanes<'a>(&self, lanes: &'a [Lane]) -> impl Iterator<Item = (&'a Lane, Which)> {
         let meant = |lane: &&Lane| {
-            self.interface
-                .as_ref()
-                .is_none_or(|name| *name == lane.name)
+            let name = self.interface.as_ref();
+            name.is_none_or(|name| *name == lane.name)
         };
-        let answers = lanes.iter().filter(meant).filter_map(|lane| {
+        lanes.iter().filter(meant).filter_map(|lane| {
             let which = Which::meant(self.window, lane.last.is_some())?;
+            Some((lane, which))
+        })
+    }
+
+    /// Whether only windows that are over are meant.
+    fn is_settled(&self, lanes: &[Lane]) -> bool {
+        self.lanes(lanes).all(|(_, which)| which == Which::Last)
+    }
+
+    /// Asks all lanes that are meant and sends their answers.
+    fn answer(self, lanes: &[Lane]) {
+        let answers = self.lanes(lanes).map(|(lane, which)| {
             let window = lane.last.as_ref().filter(|_| which == Which::Last);
             let window = window.unwrap_or(&lane.current);
-            Some(estimate(window, self.about).map(|estimates| Answer {
+            estimate(window, self.about).map(|estimates| Answer {
                 interface: lane.name.clone(),
                 window: which,
                 estimates,
-            }))
+            })
         });
+        let answers = answers.collect();
         // Who asked may have gone.
-        let _ = self.reply.send(answers.collect());
+        let _ = self.reply.send(answers);
+    }
+}
+
+/// Questions that wait for the next publication.
+#[derive(Default)]
+pub struct Questions {
+    waiting: VecDeque<Question>,
+    /// Time that answers have taken since the last publication.
+    taken: Duration,
+}
+
+impl Questions {
+    /// Answers a question about windows that are over; keeps any other one.
+    pub fn take(&mut self, question: Question, lanes: &[Lane]) {
+        if self.taken < ANSWER_TIME && question.is_settled(lanes) {
+            let start = Instant::now();
+            question.answer(lanes);
+            self.taken += start.elapsed();
+        } else {
+            self.waiting.push_back(question);
+        }
+    }
+
+    /// Answers those that wait; what is too much for now waits on. No packet
+    /// is stored meanwhile. Where nobody waits for the answer there is none.
+    pub fn answer(&mut self, lanes: &[Lane]) {
+        let start = Instant::now();
+        self.waiting.retain(|question| !question.reply.is_closed());
+        while start.elapsed() < ANSWER_TIME
+            && let Some(question) = self.waiting.pop_front()
+        {
+            question.answer(lanes);
+        }
+        self.taken = start.elapsed();
     }
 }
 
@@ -120,4 +182,157 @@ fn estimate(window: &Window, about: About) -> crane_model::Result<Vec<Estimate>>
         About::Flow(pair) => vec![window.sketches.pair(pair)?.into()],
         About::Node(node) => window.sketches.node(node)?.map(Into::into).to_vec(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::budget::Budget;
+    use crate::config;
+    use crate::edge::Edge;
+    use crate::lane::{Keep, Parts, Work};
+    use crate::sketches::Blueprint;
+    use crate::tally::Tally;
+
+    const WINDOW: u64 = 1_000_000_000;
+
+    /// A lane and the other end of its ring.
+    fn lane() -> (Lane, rtrb::Producer<Edge>) {
+        let config = config::Sketch::default();
+        let budget = Budget::new(&config, 1, 2).unwrap();
+        let (producer, ring) = rtrb::RingBuffer::new(65536);
+        let lane = Lane::new(Parts {
+            name: "eth0".into(),
+            tally: Arc::new(Tally::default()),
+            ring,
+            keep: Keep::LastWindow,
+            length: Some("1s".parse().unwrap()),
+            origin: Some(0),
+            scale: 1,
+            sketch: true,
+            blueprint: Arc::new(Blueprint::new(&config, 1, 1).unwrap()),
+            budget: (Arc::new(Mutex::new(budget)), 1),
+            metrics: None,
+        });
+        (lane.unwrap(), producer)
+    }
+
+    /// The nth pair.
+    fn pair(n: u32) -> Pair {
+        Pair::new(n.to_be_bytes(), [10, 0, 0, 1])
+    }
+
+    /// Stores a packet of each of these pairs.
+    fn store(
+        (lane, ring): &mut (Lane, rtrb::Producer<Edge>),
+        pairs: std::ops::Range<u32>,
+        time: u64,
+    ) {
+        let count = pairs.len();
+        for n in pairs {
+            let pair = pair(n);
+            let edge = Edge {
+                pair,
+                bytes: 100,
+                time,
+            };
+            ring.push(edge).unwrap();
+        }
+        lane.store(&mut Work::default(), count).unwrap();
+    }
+
+    fn question(window: Option<Which>, about: About) -> (Question, oneshot::Receiver<Reply>) {
+        let (reply, answer) = oneshot::channel();
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let question = Question {
+            interface: None,
+            window,
+            about,
+            reply,
+            _place: place,
+        };
+        (question, answer)
+    }
+
+    fn packets(answer: &mut oneshot::Receiver<Reply>) -> Option<u64> {
+        let answers = answer.try_recv().ok()?.unwrap();
+        Some(answers[0].estimates[0].packets)
+    }
+
+    #[test]
+    fn what_is_over_is_answered_at_once_and_the_rest_together() {
+        let mut lane = lane();
+        let mut questions = Questions::default();
+        store(&mut lane, 0..1, 1);
+        let about = About::Flow(pair(0));
+        let (first, mut first_answer) = question(None, about);
+        questions.take(first, std::slice::from_ref(&lane.0));
+        store(&mut lane, 0..1, 2);
+        let (second, mut second_answer) = question(Some(Which::Current), about);
+        questions.take(second, std::slice::from_ref(&lane.0));
+        store(&mut lane, 0..1, 3);
+        assert_eq!(packets(&mut first_answer), None, "it waits");
+        questions.answer(std::slice::from_ref(&lane.0));
+        // Both see the same window at the same time.
+        assert_eq!(packets(&mut first_answer), Some(3));
+        assert_eq!(packets(&mut second_answer), Some(3));
+
+        store(&mut lane, 0..1, WINDOW);
+        let (last, mut answer) = question(None, about);
+        questions.take(last, std::slice::from_ref(&lane.0));
+        assert_eq!(packets(&mut answer), Some(3));
+    }
+
+    /// So many questions are more than there is time for at one publication.
+    const TOO_MANY: usize = 50_000;
+
+    /// A lane whose sketches have to estimate.
+    fn busy() -> Lane {
+        let mut lane = lane();
+        for round in 0..4 {
+            store(&mut lane, round * 50_000..(round + 1) * 50_000, 1);
+        }
+        lane.0
+    }
+
+    #[test]
+    fn many_questions_do_not_keep_packets_waiting() {
+        let lanes = [busy()];
+        let mut questions = Questions::default();
+        let asked = (0..TOO_MANY).map(|n| {
+            let about = About::Node(pair(n as u32).src);
+            let (question, answer) = question(None, about);
+            questions.take(question, &lanes);
+            answer
+        });
+        let mut answers: Vec<_> = asked.collect();
+        let start = Instant::now();
+        questions.answer(&lanes);
+        assert!(start.elapsed() < 10 * ANSWER_TIME, "{:?}", start.elapsed());
+        assert!(packets(&mut answers[0]).is_some());
+        let last = &mut answers[TOO_MANY - 1];
+        assert_eq!(packets(last), None, "there was time for all");
+        while !questions.waiting.is_empty() {
+            questions.answer(&lanes);
+        }
+        assert!(packets(last).is_some(), "but none is forgotten");
+    }
+
+    #[test]
+    fn an_abandoned_question_costs_nothing() {
+        let lanes = [busy()];
+        let mut questions = Questions::default();
+        for n in 0..TOO_MANY {
+            let (question, _) = question(None, About::Node(pair(n as u32).src));
+            questions.take(question, &lanes);
+        }
+        let (last, mut answer) = question(None, About::Flow(pair(7)));
+        questions.take(last, &lanes);
+        questions.answer(&lanes);
+        assert!(packets(&mut answer).is_some(), "nobody is before it");
+    }
 }

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::capture::live;
 use crate::edge::Pair;
 use crate::lane::{Lane, Work};
-use crate::question::Question;
+use crate::question::{About, Question, Questions, Reply, Which};
 use crate::report::Summary;
 use crate::ring::{WorkerGone, full_batch};
 use crate::snapshot::{InterfaceView, Snapshot};
@@ -43,6 +44,8 @@ pub enum Request {
 
 /// How long readers may see old numbers.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
+/// Questions that may wait for an answer.
+const MOST_QUESTIONS: usize = 4096;
 /// How long the worker rests when no batch is full. Captures wake it when one
 /// is, and so does everyone who wants something.
 const NAP: Duration = Duration::from_millis(50);
@@ -52,12 +55,26 @@ const NAP: Duration = Duration::from_millis(50);
 pub struct Desk {
     requests: Sender<Request>,
     worker: Thread,
+    places: Arc<Semaphore>,
+}
+
+/// Why a question is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unasked {
+    /// Too many others wait for an answer.
+    TooMany,
+    /// There is no worker any more.
+    WorkerGone,
 }
 
 impl Desk {
     /// The desk of the thread that works on `requests`.
     pub fn new(requests: Sender<Request>, worker: Thread) -> Self {
-        Self { requests, worker }
+        Self {
+            requests,
+            worker,
+            places: Arc::new(Semaphore::new(MOST_QUESTIONS)),
+        }
     }
 
     /// Hands in a request.
@@ -65,6 +82,34 @@ impl Desk {
         self.requests.send(request).map_err(|_| WorkerGone)?;
         self.worker.unpark();
         Ok(())
+    }
+
+    /// Hands in a question; none for all interfaces, and none for the window
+    /// that answers are about unless asked otherwise. Whoever drops the
+    /// receiver has withdrawn the question.
+    pub fn ask(
+        &self,
+        interface: Option<String>,
+        window: Option<Which>,
+        about: About,
+    ) -> Result<oneshot::Receiver<Reply>, Unasked> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let (reply, answer) = oneshot::channel();
+        let question = Question {
+            interface,
+            window,
+            about,
+            reply,
+            _place: place.map_err(|_| Unasked::TooMany)?,
+        };
+        let sent = self.requests.send(Request::Ask(question));
+        sent.map_err(|_| Unasked::WorkerGone)?;
+        // The current window answers at the next publication: nothing to wake
+        // the worker for.
+        if window != Some(Which::Current) {
+            self.worker.unpark();
+        }
+        Ok(answer)
     }
 
     /// Who works there.
@@ -102,6 +147,8 @@ struct Bench {
     views: Vec<Arc<InterfaceView>>,
     /// Where each lane's picture is.
     places: Vec<usize>,
+    /// What wants to be known of them.
+    questions: Questions,
     finish: bool,
     deadline: Option<Instant>,
 }
@@ -166,7 +213,7 @@ impl Worker {
                     bench.lanes.push(*lane);
                     self.show(bench);
                 }
-                Ok(Request::Ask(question)) => question.answer(&bench.lanes),
+                Ok(Request::Ask(question)) => bench.questions.take(question, &bench.lanes),
                 Ok(Request::Finish(deadline)) => {
                     bench.finish = true;
                     bench.deadline = deadline;
@@ -232,6 +279,7 @@ impl Worker {
             }
         }
         self.show(bench);
+        bench.questions.answer(&bench.lanes);
         Ok(())
     }
 
@@ -247,4 +295,26 @@ impl Worker {
 pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_questions_wait_and_no_more() {
+        let (requests, worker) = std::sync::mpsc::channel();
+        let desk = Desk::new(requests, thread::current());
+        let ask = || {
+            let node = About::Node(std::net::Ipv6Addr::LOCALHOST);
+            desk.ask(None, Some(Which::Current), node)
+        };
+        let answers: Vec<_> = (0..MOST_QUESTIONS).map(|_| ask()).collect();
+        assert!(answers.iter().all(Result::is_ok));
+        assert_eq!(ask().err(), Some(Unasked::TooMany));
+        drop(worker.recv().unwrap());
+        assert!(ask().is_ok(), "one has gone");
+        drop(worker);
+        assert_eq!(ask().err(), Some(Unasked::WorkerGone));
+    }
 }

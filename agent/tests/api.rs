@@ -246,7 +246,7 @@ fn query_and_top_ask_over_tcp_and_over_a_socket() {
 fn slow_and_large_requests_cost_nobody_else_anything() {
     let folder = tempfile::tempdir().unwrap();
     let (_agent, port) = serving(folder.path(), "");
-    // More guests than there are seats, none of whom finishes a request.
+    // Many connections, none of which finishes a request.
     let start = Instant::now();
     let mut slow: Vec<TcpStream> = (0..100)
         .map(|_| {
@@ -257,7 +257,9 @@ fn slow_and_large_requests_cost_nobody_else_anything() {
             stream
         })
         .collect();
-    let answer = common::eventually("an answer beside slow guests", || get(port, "/healthz"));
+    let answer = common::eventually("an answer beside slow connections", || {
+        get(port, "/healthz")
+    });
     assert_eq!(answer.1, "ok\n");
     let mut rest = String::new();
     slow[0]
@@ -300,7 +302,9 @@ fn who_does_not_listen_is_shown_out() {
             stream
         })
         .collect();
-    let answer = common::eventually("an answer beside deaf guests", || get(port, "/healthz"));
+    let answer = common::eventually("an answer beside deaf connections", || {
+        get(port, "/healthz")
+    });
     assert_eq!(answer.1, "ok\n");
     drop(deaf);
 }

@@ -16,15 +16,14 @@ use axum::routing::get;
 use axum::{Json, Router};
 use crane_model::Flow;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use crate::edge::Pair;
 use crate::hitters::Hitters;
 use crate::metrics::Exporter;
-use crate::question::{About, Answer, Estimate, Question, Which};
+use crate::question::{About, Answer, Estimate, Which};
 use crate::snapshot::{InterfaceView, Snapshot, WindowView};
 use crate::tally::Ignored;
-use crate::worker::{Desk, Request};
+use crate::worker::{Desk, Unasked};
 
 /// The text format Prometheus reads.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -250,25 +249,17 @@ async fn ask(
 ) -> Result<Vec<Answer>, Refusal> {
     let window = which(given)?;
     meant(&source.snapshot.load(), given)?;
-    let (reply, answer) = oneshot::channel();
-    let question = Question {
-        interface: given.get("interface").cloned(),
-        window,
-        about,
-        reply,
-    };
-    let busy = || {
-        Refusal(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the sketch worker does not answer".into(),
-        )
-    };
-    source
+    let unavailable = |why: &str| Refusal(StatusCode::SERVICE_UNAVAILABLE, why.into());
+    let silent = || unavailable("the sketch worker does not answer");
+    let asked = source
         .desk
-        .send(Request::Ask(question))
-        .map_err(|_| busy())?;
+        .ask(given.get("interface").cloned(), window, about);
+    let answer = asked.map_err(|reason| match reason {
+        Unasked::TooMany => unavailable("too many questions wait for an answer; ask again later"),
+        Unasked::WorkerGone => silent(),
+    })?;
     let answer = tokio::time::timeout(PATIENCE, answer).await;
-    let answer = answer.map_err(|_| busy())?.map_err(|_| busy())?;
+    let answer = answer.map_err(|_| silent())?.map_err(|_| silent())?;
     answer.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
 

@@ -1,29 +1,50 @@
-//! Accepting connections, on TCP and on a unix socket, within limits: a slow,
-//! large or endless request costs its sender the connection and nobody else
-//! anything.
+//! Accepting connections, on TCP and on a unix socket, within limits.
+//!
+//! A slow, large, deaf or idle request costs its sender the connection and others
+//! next to nothing: TCP and the unix socket have permits of their own, and where
+//! all are held the idlest connection makes room for a new one. What does cost
+//! others something is answers: those that are being made hold their permits, and
+//! a peer that has too many of them is turned away; and one thread makes them all,
+//! each after the one before.
 
 use std::fs::Permissions;
-use std::net::{SocketAddr, TcpListener};
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 
 use super::api::{self, Source};
+use super::permits::{GRACE, Permit, Permits};
+use super::stream::PermittedStream;
 use crate::config;
 use crate::log::Seldom;
 
-/// Connections at once.
-const CONNECTIONS: usize = 64;
+/// Connections at once on TCP. With those of the unix socket they are far fewer
+/// than the 1024 descriptors a process usually has.
+const TCP: usize = 320;
+/// Of these for one peer. A thousand questions a second about the current window
+/// are 250 at a time, and all may come through one proxy.
+const PEER: usize = 288;
+/// Connections at once on the unix socket.
+const UNIX: usize = 288;
+/// Connections that may wait to be accepted. Whoever comes when there is no room
+/// tries again only after a second, and the usual 128 are soon full.
+const BACKLOG: i32 = 1024;
 /// How long a request's head may take.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 /// How large it may be.
@@ -32,8 +53,16 @@ const HEAD_BYTES: usize = 16 << 10;
 const HEADERS: usize = 64;
 /// How long a connection may last: one request and its answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(15);
+/// How long to wait after a connection could not be accepted.
+const RECOVERY: Duration = Duration::from_millis(100);
+/// What a peer is told that has too many requests in progress.
+const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
+    Content-Type: application/json\r\n\r\n\
+    {\"error\":\"too many requests from this address are in progress\"}";
 /// How often histograms are tidied up, whether or not anyone looks at them.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+type Router = TowerToHyperService<axum::Router>;
 
 /// The open doors of the server.
 pub struct Listeners {
@@ -59,6 +88,7 @@ pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
         }
         _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
     })?;
+    rustix::net::listen(&tcp, BACKLOG)?;
     tcp.set_nonblocking(true)?;
     let unix = config.socket.as_deref().map(bind_unix).transpose()?;
     Ok(Listeners { tcp, unix })
@@ -84,12 +114,11 @@ fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
 /// Serves requests on a thread of its own until the program ends.
 pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
     let source = Arc::new(source);
-    let service = TowerToHyperService::new(api::router(Arc::clone(&source)));
+    let router = TowerToHyperService::new(api::router(Arc::clone(&source)));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the HTTP server cannot start")?;
-    let guests = Arc::new(Semaphore::new(CONNECTIONS));
     let inside = runtime.enter();
     let tcp = tokio::net::TcpListener::from_std(listeners.tcp)?;
     let unix = listeners
@@ -105,66 +134,97 @@ pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
                     source.exporter.tidy_up();
                 }
             });
-            let mut complaints = Seldom::default();
-            loop {
-                let Ok(seat) = Arc::clone(&guests).acquire_owned().await else {
-                    return;
-                };
-                let accepted = tokio::select! {
-                    guest = tcp.accept() => guest.map(|(stream, _)| Guest::Tcp(stream)),
-                    guest = accept_unix(unix.as_ref()) => guest.map(Guest::Unix),
-                };
-                let service = service.clone();
-                match accepted {
-                    Ok(guest) => drop(tokio::spawn(async move {
-                        match guest {
-                            Guest::Tcp(stream) => attend(stream, service).await,
-                            Guest::Unix(stream) => attend(stream, service).await,
-                        }
-                        drop(seat);
-                    })),
-                    Err(error) => {
-                        if complaints.allows() {
-                            tracing::warn!(%error, "a connection could not be accepted");
-                        }
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                    }
-                }
-            }
+            let next_tcp = async || {
+                let (stream, address) = tcp.accept().await?;
+                Ok((stream, Some(address.ip())))
+            };
+            let next_unix = async || match &unix {
+                Some(unix) => unix.accept().await.map(|(stream, _)| (stream, None)),
+                None => std::future::pending().await,
+            };
+            tokio::join!(
+                accept(next_tcp, Permits::new(TCP, PEER), &router),
+                accept(next_unix, Permits::new(UNIX, UNIX), &router),
+            )
         });
     })?;
     Ok(())
 }
 
-enum Guest {
-    Tcp(tokio::net::TcpStream),
-    Unix(tokio::net::UnixStream),
-}
-
-/// The next guest at the unix socket; nobody ever comes where there is none.
-async fn accept_unix(
-    listener: Option<&tokio::net::UnixListener>,
-) -> std::io::Result<tokio::net::UnixStream> {
-    match listener {
-        Some(listener) => listener.accept().await.map(|(stream, _)| stream),
-        None => std::future::pending().await,
+/// Accepts what comes next, again and again.
+async fn accept<S>(
+    next: impl AsyncFn() -> io::Result<(S, Option<IpAddr>)>,
+    permits: Arc<Permits>,
+    router: &Router,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let mut complaints = Seldom::default();
+    loop {
+        match next().await {
+            Ok((stream, peer)) => match permits.acquire(peer).await {
+                Some(permit) => {
+                    tokio::spawn(serve_connection(stream, permit, router.clone()));
+                    // Whoever lost its permit closes its descriptor now.
+                    tokio::task::yield_now().await;
+                }
+                None => turn_away(stream).await,
+            },
+            Err(error) => {
+                if complaints.allows() {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                }
+                // It may be for want of descriptors.
+                permits.shed();
+                tokio::time::sleep(RECOVERY).await;
+            }
+        }
     }
 }
 
-/// Answers the requests of one connection.
-async fn attend<S>(stream: S, service: TowerToHyperService<axum::Router>)
+/// Says why and hangs up.
+async fn turn_away(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let said = poll_fn(|context| {
+        let _ = ready!(Pin::new(&mut stream).poll_write(context, TURNED_AWAY));
+        // Where a request is left unread the answer may be lost with it.
+        let mut request = [0; 1024];
+        let mut request = ReadBuf::new(&mut request);
+        let _ = Pin::new(&mut stream).poll_read(context, &mut request);
+        Poll::Ready(())
+    });
+    // Whoever does not listen is not waited for.
+    let _ = timeout(GRACE, said).await;
+}
+
+/// Answers the request of one connection.
+async fn serve_connection<S>(stream: S, permit: Permit, router: Router)
 where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + Unpin,
 {
+    let permit = Arc::new(permit);
+    let progress = Arc::clone(&permit);
+    let service = service_fn(move |request| {
+        progress.answering();
+        let (answer, progress) = (router.call(request), Arc::clone(&progress));
+        async move {
+            let answer = answer.await;
+            progress.writing();
+            answer
+        }
+    });
+    let stream = PermittedStream::new(TokioIo::new(stream), Arc::clone(&permit));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // Who keeps a connection keeps a seat.
+        // Whoever keeps a connection keeps a permit.
         .keep_alive(false)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(stream), service);
-    if let Ok(Err(error)) = tokio::time::timeout(CONNECTION_TIME, connection).await {
-        tracing::debug!(%error, "a connection broke off");
+        .serve_connection(stream, service);
+    tokio::select! {
+        ended = timeout(CONNECTION_TIME, connection) => if let Ok(Err(error)) = ended {
+            tracing::debug!(%error, "a connection broke off");
+        },
+        () = permit.revoked() => tracing::debug!("an idle connection made room for another"),
     }
 }
