@@ -16,8 +16,9 @@ use crate::hitters::Hitters;
 use crate::metrics::BatchMetrics;
 use crate::sketches::{Blueprint, Sketches};
 use crate::snapshot::{Exported, WindowView};
-use crate::span::Span;
 use crate::tally::Tally;
+use crate::window_clock::{Bounds, Place, WindowClock};
+use crate::worker::now;
 
 /// What is kept of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +51,14 @@ pub struct PastWindow {
     pub top: Vec<Flow<Pair>>,
 }
 
-/// A span of packet time and what is known of it.
+/// A span of time and what is known of it.
 pub struct Window {
     /// When it begins, in nanoseconds since 1970.
     pub start: u64,
-    /// When it ends; none if it never does.
+    /// When it ends; none if it never does. Of a live capture: when it began,
+    /// and how long it lasts by the monotonic clock.
     pub end: Option<u64>,
-    /// Time of the latest packet.
+    /// Time of the latest packet of a file.
     pub latest: u64,
     /// Packets stored, scaled if sampled.
     pub packets: u64,
@@ -68,12 +70,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether the window is over at `time`. One that reaches the end of time
-    /// never is.
-    fn is_over(&self, time: u64) -> bool {
-        self.end.is_some_and(|end| time >= end && end < u64::MAX)
-    }
-
     fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
         self.latest = self.latest.max(batch.latest);
         self.packets += batch.packets;
@@ -122,10 +118,13 @@ pub struct Lane {
     pub ended: bool,
     /// When the oldest packet in the ring was first seen there.
     pub waiting: Option<Instant>,
+    /// What turns the windows.
+    pub clock: WindowClock,
+    /// A packet of which the next one will tell where it belongs.
+    held: Option<Edge>,
     keep: Keep,
     /// Whether there were more windows than are kept.
     forgets: bool,
-    length: Option<Span>,
     scale: u64,
     sketch: bool,
     blueprint: Arc<Blueprint>,
@@ -143,10 +142,8 @@ pub struct Parts {
     pub ring: Consumer<Edge>,
     /// What is kept of the past.
     pub keep: Keep,
-    /// How long windows are; none for a single one.
-    pub length: Option<Span>,
-    /// When the first one begins; none for the first packet's time.
-    pub origin: Option<u64>,
+    /// What turns the windows.
+    pub clock: WindowClock,
     /// Packets that each packet stands for.
     pub scale: u64,
     /// Whether packets are stored.
@@ -163,11 +160,11 @@ impl Lane {
     /// A lane with an empty first window.
     pub fn new(parts: Parts) -> crane_model::Result<Self> {
         let (budget, sharing) = parts.budget;
-        let window = |start: Option<u64>, length: Option<Span>| {
+        let window = |bounds: Option<Bounds>| {
             let granted = lock(&budget).first(sharing);
             crane_model::Result::Ok(Window {
-                start: start.unwrap_or(u64::MAX),
-                end: start.and_then(|start| Some(start.saturating_add(length?.nanoseconds()))),
+                start: bounds.map_or(u64::MAX, |bounds| bounds.start),
+                end: bounds.map(|bounds| bounds.end),
                 latest: 0,
                 packets: 0,
                 bytes: 0,
@@ -177,9 +174,9 @@ impl Lane {
         };
         let history = matches!(parts.keep, Keep::History { .. });
         Ok(Self {
-            current: window(parts.origin, parts.length)?,
-            whole: match parts.length {
-                Some(_) if history => Some(window(parts.origin, None)?),
+            current: window(parts.clock.first(now()))?,
+            whole: match parts.clock {
+                WindowClock::Packets(_) if history => Some(window(None)?),
                 _ => None,
             },
             name: parts.name,
@@ -194,9 +191,10 @@ impl Lane {
             dirty: true,
             ended: false,
             waiting: None,
+            clock: parts.clock,
+            held: None,
             keep: parts.keep,
             forgets: false,
-            length: parts.length,
             scale: parts.scale,
             sketch: parts.sketch,
             blueprint: parts.blueprint,
@@ -209,6 +207,7 @@ impl Lane {
     pub fn store(&mut self, work: &mut Work, count: usize) -> anyhow::Result<()> {
         let start = Instant::now();
         work.edges.clear();
+        work.edges.extend(self.held.take());
         let chunk = self.ring.read_chunk(count)?;
         let (first, second) = chunk.as_slices();
         // Copied out, because a window may turn in the middle of them.
@@ -216,15 +215,11 @@ impl Lane {
         work.edges.extend_from_slice(second);
         chunk.commit_all();
         let Work { edges, batch } = work;
-        let mut rest = if self.sketch { &edges[..] } else { &[] };
-        while let Some(edge) = rest.first() {
-            self.reach(edge.time)?;
-            let inside = rest.iter().position(|edge| self.current.is_over(edge.time));
-            let (now, later) = rest.split_at(inside.unwrap_or(rest.len()));
-            self.store_now(batch, now)?;
-            rest = later;
+        if self.sketch {
+            self.store_all(batch, edges, None)?;
         }
-        self.tally.edges.fetch_add(count as u64, Relaxed);
+        let stored = edges.len() - usize::from(self.held.is_some());
+        self.tally.edges.fetch_add(stored as u64, Relaxed);
         self.waiting = None;
         self.dirty = true;
         if let Some(metrics) = &self.metrics {
@@ -233,7 +228,46 @@ impl Lane {
         Ok(())
     }
 
+    /// Stores packets where they belong. `after` is the time of the one after
+    /// them; while that is not known the last of them may be held back.
+    fn store_all(
+        &mut self,
+        batch: &mut Batch,
+        edges: &[Edge],
+        after: Option<u64>,
+    ) -> anyhow::Result<()> {
+        if let (WindowClock::Never, Some(first)) = (&self.clock, edges.first()) {
+            self.current.start = self.current.start.min(first.time);
+        }
+        let mut from = 0;
+        for (at, edge) in edges.iter().enumerate() {
+            let next = edges.get(at + 1).map(|next| next.time);
+            match self.clock.place(edge.time, next.or(after)) {
+                Place::Current => {}
+                Place::First(window) => {
+                    (self.current.start, self.current.end) = (window.start, Some(window.end));
+                    if let Some(whole) = &mut self.whole {
+                        whole.start = window.start;
+                    }
+                }
+                Place::Next(window) => {
+                    self.store_now(batch, &edges[from..at])?;
+                    self.turn(window.start, window.end)?;
+                    from = at;
+                }
+                Place::Unknown => {
+                    self.held = Some(*edge);
+                    return self.store_now(batch, &edges[from..at]);
+                }
+            }
+        }
+        self.store_now(batch, &edges[from..])
+    }
+
     fn store_now(&mut self, batch: &mut Batch, edges: &[Edge]) -> anyhow::Result<()> {
+        if edges.is_empty() {
+            return Ok(());
+        }
         batch.fold(edges, self.scale);
         let expansions = self.current.sketches.pairs.layers().expansions();
         self.current.store(batch)?;
@@ -255,29 +289,15 @@ impl Lane {
         Ok(())
     }
 
-    /// Turns the window if `time` is beyond it. Time that goes backwards does
-    /// nothing.
-    pub fn reach(&mut self, time: u64) -> anyhow::Result<()> {
-        let Some(length) = self.length else {
-            self.current.start = self.current.start.min(time);
+    /// Turns the window `now`, which is `wall` by the wall clock, if the
+    /// monotonic clock turns windows.
+    pub fn turn_at(&mut self, now: Instant, wall: u64) -> anyhow::Result<()> {
+        let WindowClock::Monotonic(clock) = &mut self.clock else {
             return Ok(());
         };
-        let length = length.nanoseconds();
-        let start = match self.current.end {
-            // The first packet of a file.
-            None => {
-                self.current.start = time;
-                self.current.end = Some(time.saturating_add(length));
-                if let Some(whole) = &mut self.whole {
-                    whole.start = time;
-                }
-                return Ok(());
-            }
-            Some(_) if !self.current.is_over(time) => return Ok(()),
-            // Windows nobody sent anything in are left out.
-            Some(end) => time - (time - end) % length,
-        };
-        self.turn(start, start.saturating_add(length))
+        self.current.end = Some(self.current.start.saturating_add(clock.lasted(now)));
+        let next = clock.turn(now, wall);
+        self.turn(next.start, next.end)
     }
 
     /// Begins a new window.
@@ -328,11 +348,6 @@ impl Lane {
         });
     }
 
-    /// Whether the clock turns its windows.
-    pub fn is_live(&self) -> bool {
-        self.keep == Keep::LastWindow
-    }
-
     /// Gives up what is in the ring: there is no time for it. It is counted
     /// with what the ring had no room for.
     pub fn abandon(&mut self) {
@@ -354,10 +369,17 @@ impl Lane {
 
     /// Ends the current window: nothing comes any more.
     pub fn close(&mut self) -> anyhow::Result<()> {
-        if let (Some(end), true) = (self.current.end, self.current.packets > 0) {
-            self.turn(end, end)?;
+        if let Some(edge) = self.held.take() {
+            // With nothing after it, it is its own witness.
+            self.store_all(&mut Batch::default(), &[edge], Some(edge.time))?;
+            self.tally.edges.fetch_add(1, Relaxed);
         }
-        Ok(())
+        match (&self.clock, self.current.end) {
+            _ if self.current.packets == 0 => Ok(()),
+            (WindowClock::Monotonic(_), _) => self.turn_at(Instant::now(), now()),
+            (_, Some(end)) => self.turn(end, end),
+            (_, None) => Ok(()),
+        }
     }
 
     /// Bytes of all sketches.

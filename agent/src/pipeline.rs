@@ -19,7 +19,8 @@ use crate::sketches::Blueprint;
 use crate::snapshot::Snapshot;
 use crate::span::Span;
 use crate::tally::Tally;
-use crate::worker::{Cut, Desk, Request, Worker, now};
+use crate::window_clock::{Cadence, PacketTime, WindowClock};
+use crate::worker::{Cut, Desk, Request, Worker};
 
 /// Share of the capture buffers that rings may take.
 const RING_SHARE: u64 = 4;
@@ -61,7 +62,8 @@ pub struct Pipeline {
     top: usize,
     seed: u64,
     lanes: u64,
-    origin: u64,
+    /// When the first windows of live captures begin.
+    origin: Instant,
     exports: bool,
     worker: Option<JoinHandle<anyhow::Result<()>>>,
 }
@@ -111,7 +113,7 @@ impl Pipeline {
             top,
             seed,
             lanes: 0,
-            origin: now(),
+            origin: Instant::now(),
             exports: false,
             worker: Some(worker),
         })
@@ -131,16 +133,12 @@ impl Pipeline {
     /// Adds an interface or file; its packets go into the returned end.
     pub fn add(&mut self, name: &str) -> anyhow::Result<Tap> {
         let capture = &self.config.capture;
-        let (sharing, budget, keep, length, origin) = match self.purpose {
+        let (sharing, budget, keep, clock) = match self.purpose {
             Purpose::Live(interfaces, length) => {
                 let budget = Arc::clone(&self.shared);
-                (
-                    interfaces,
-                    budget,
-                    Keep::LastWindow,
-                    Some(length),
-                    Some(self.origin),
-                )
+                let cadence = Cadence::new(self.origin, length, Instant::now());
+                let clock = WindowClock::Monotonic(cadence);
+                (interfaces, budget, Keep::LastWindow, clock)
             }
             Purpose::Replay {
                 window,
@@ -150,7 +148,9 @@ impl Pipeline {
             } => {
                 let budget = Arc::new(Mutex::new(self.budget_of_a_file()?));
                 let windows = history.then_some(self.top);
-                (1, budget, Keep::History { windows, exactly }, window, None)
+                let by_packets = |length| WindowClock::Packets(PacketTime::new(length));
+                let clock = window.map_or(WindowClock::Never, by_packets);
+                (1, budget, Keep::History { windows, exactly }, clock)
             }
         };
         let tally = Arc::new(Tally::default());
@@ -163,8 +163,7 @@ impl Pipeline {
             tally,
             ring: consumer,
             keep,
-            length,
-            origin,
+            clock,
             scale: u64::from(capture.sample),
             sketch: !matches!(self.purpose, Purpose::Replay { sketch: false, .. }),
             blueprint: Arc::clone(&self.blueprint),
