@@ -5,7 +5,7 @@ mod common;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, ip};
 use common::{AGENT, Running, eventually, series, workspace};
@@ -233,6 +233,27 @@ fn a_wall_clock_that_jumps_neither_stalls_nor_skips_a_window() {
     assert_eq!(value(&cable.metrics(), "crane_sketch_edges_total"), 60.0);
     let (code, _) = agent.stop("-TERM");
     assert_eq!(code, Some(0));
+}
+
+#[test]
+fn packets_that_wait_for_a_full_batch_count_in_the_window_they_came_in() {
+    let Some(cable) = Cable::lay() else { return };
+    let mut command = Cable::command(&cable.left, AGENT);
+    command.args(["run", "-i", "cable", "--window", "1s"]);
+    command.env("CRANE_SKETCH_LINGER_MS", "10000");
+    let mut agent = Running::start(command.stderr(Stdio::piped()));
+    agent.wait_for_line("metrics are at");
+    cable.ping(10);
+    let start = Instant::now();
+    let labels = [("interface", "cable")];
+    eventually("a complete window with packets", || {
+        let text = cable.metrics();
+        let complete = series(&text, "crane_window_complete", &labels) == Some(1.0);
+        let packets = series(&text, "crane_window_packets", &labels)?;
+        (complete && packets > 0.0).then_some(())
+    });
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}: they lingered");
 }
 
 /// What makes a program believe that the wall clock jumps.

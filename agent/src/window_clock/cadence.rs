@@ -7,7 +7,8 @@
 //! it, what the kernel still holds back belongs to the next: packets are in the
 //! wrong one by a hand-over or by a nap of the worker at most. The length of a
 //! window is what has really passed between two turns. Ends keep a steady pace;
-//! whole windows that the worker slept through are left out.
+//! whole windows that the worker slept through are left out. While the machine
+//! is suspended the clock stands still, and the window goes on afterwards.
 
 use std::time::{Duration, Instant};
 
