@@ -44,7 +44,8 @@ setup:
 
 ## setup-test: what the tests need besides
 setup-test: setup
-	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping tshark tshark tcpreplay tcpreplay
+	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping tshark tshark tcpreplay tcpreplay \
+	  faketime faketime
 
 ## install: the agent, its unit and its configuration
 install: $(AGENT)

@@ -130,7 +130,8 @@ pub struct Replay {
     /// Configuration file; flags override it.
     #[arg(short, long, value_name = "FILE", env = "CRANE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// `max`, or a factor: 1 replays as fast as it was captured, 10 ten times as fast.
+    /// `max`, or a factor: 1 replays as fast as it was captured, 10 ten times as fast;
+    /// pauses of more than an hour are left out.
     #[arg(long, default_value = "max", value_parser = speed)]
     pub speed: Speed,
     /// `whole`, or the length of a window in packet time, like 60s.

@@ -139,7 +139,7 @@ pub struct Edge {
     pub name: AnyName,
     /// Its length on the wire.
     pub bytes: u32,
-    /// When it was captured, in nanoseconds since 1970.
+    /// When it was captured, in nanoseconds since 1970; 0 if it is live.
     pub time: u64,
 }
 

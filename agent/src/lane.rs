@@ -12,13 +12,14 @@ use rtrb::Consumer;
 
 use crate::batch::Batch;
 use crate::budget::Budget;
-use crate::edge::{Pair, Slot};
+use crate::edge::{Edge, Pair, Slot};
 use crate::hitters::Hitters;
 use crate::metrics::BatchMetrics;
 use crate::sketches::{Blueprint, Sketches};
 use crate::snapshot::{Exported, WindowView};
-use crate::span::Span;
 use crate::tally::Tally;
+use crate::window_clock::{Bounds, Place, WindowClock};
+use crate::worker::now;
 
 /// What is kept of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,13 +55,14 @@ pub struct PastWindow {
     pub top: Vec<Flow<Pair>>,
 }
 
-/// A span of packet time and what is known of it.
+/// A span of time and what is known of it.
 pub struct Window {
     /// When it begins, in nanoseconds since 1970.
     pub start: u64,
-    /// When it ends; none if it never does.
+    /// When it ends; none if it never does. Of a live capture: when it began,
+    /// and how long it lasts by the monotonic clock.
     pub end: Option<u64>,
-    /// Time of the latest packet.
+    /// Time of the latest packet of a file.
     pub latest: u64,
     /// Packets stored, scaled if sampled.
     pub packets: u64,
@@ -71,12 +73,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether the window is over at `time`. One that reaches the end of time
-    /// never is.
-    fn is_over(&self, time: u64) -> bool {
-        self.end.is_some_and(|end| time >= end && end < u64::MAX)
-    }
-
     fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
         self.latest = self.latest.max(batch.latest);
         self.packets += batch.packets;
@@ -126,10 +122,13 @@ pub struct Lane {
     pub ended: bool,
     /// When the oldest packet in the ring was first seen there.
     pub waiting: Option<Instant>,
+    /// What turns the windows.
+    pub clock: WindowClock,
+    /// A packet of which the next one will tell where it belongs.
+    held: Option<Edge>,
     keep: Keep,
     /// Whether there were more windows than are kept.
     forgets: bool,
-    length: Option<Span>,
     scale: u64,
     sketch: bool,
     blueprint: Arc<Blueprint>,
@@ -149,10 +148,8 @@ pub struct Parts {
     pub ring: Consumer<Slot>,
     /// What is kept of the past.
     pub keep: Keep,
-    /// How long windows are; none for a single one.
-    pub length: Option<Span>,
-    /// When the first one begins; none for the first packet's time.
-    pub origin: Option<u64>,
+    /// What turns the windows.
+    pub clock: WindowClock,
     /// Packets that each packet stands for.
     pub scale: u64,
     /// Whether packets are stored.
@@ -168,10 +165,10 @@ pub struct Parts {
 impl Lane {
     /// A lane with an empty first window.
     pub fn new(parts: Parts) -> crane_model::Result<Self> {
-        let window = |number, start: Option<u64>, length: Option<Span>| {
+        let window = |number, bounds: Option<Bounds>| {
             crane_model::Result::Ok(Window {
-                start: start.unwrap_or(u64::MAX),
-                end: start.and_then(|start| Some(start.saturating_add(length?.nanoseconds()))),
+                start: bounds.map_or(u64::MAX, |bounds| bounds.start),
+                end: bounds.map(|bounds| bounds.end),
                 latest: 0,
                 packets: 0,
                 bytes: 0,
@@ -180,9 +177,9 @@ impl Lane {
         };
         let history = matches!(parts.keep, Keep::History { .. });
         Ok(Self {
-            current: window(0, parts.origin, parts.length)?,
-            whole: match parts.length {
-                Some(_) if history => Some(window(WHOLE, parts.origin, None)?),
+            current: window(0, parts.clock.first(now()))?,
+            whole: match parts.clock {
+                WindowClock::Packets(_) if history => Some(window(WHOLE, None)?),
                 _ => None,
             },
             name: parts.name,
@@ -197,9 +194,10 @@ impl Lane {
             dirty: true,
             ended: false,
             waiting: None,
+            clock: parts.clock,
+            held: None,
             keep: parts.keep,
             forgets: false,
-            length: parts.length,
             scale: parts.scale,
             sketch: parts.sketch,
             blueprint: parts.blueprint,
@@ -213,19 +211,17 @@ impl Lane {
     pub fn store(&mut self, work: &mut Work, count: usize) -> anyhow::Result<()> {
         let start = Instant::now();
         let Work { slots, batch } = work;
-        let count = self.take(slots, count)?;
-        let mut rest = if self.sketch { &slots[..] } else { &[] };
-        while let Some((edge, mut later)) = Slot::split_first(rest) {
-            self.reach(edge.time)?;
-            while let Some((edge, behind)) = Slot::split_first(later)
-                && !self.current.is_over(edge.time)
-            {
-                later = behind;
-            }
-            self.store_now(batch, &rest[..rest.len() - later.len()])?;
-            rest = later;
+        slots.clear();
+        if let Some(edge) = self.held.take() {
+            Slot::write(&edge, slots);
         }
-        self.tally.edges.fetch_add(count as u64, Relaxed);
+        self.take(slots, count)?;
+        let edges = Slot::edges(slots).count();
+        if self.sketch {
+            self.store_all(batch, slots, None)?;
+        }
+        let stored = edges - usize::from(self.held.is_some());
+        self.tally.edges.fetch_add(stored as u64, Relaxed);
         self.waiting = None;
         self.dirty = true;
         if let Some(metrics) = &self.metrics {
@@ -236,9 +232,7 @@ impl Lane {
 
     /// Copies the next `count` slots out of the ring, because a window may
     /// turn in the middle of them, and one more if they end within an edge.
-    /// How many edges there are.
-    fn take(&mut self, slots: &mut Vec<Slot>, count: usize) -> anyhow::Result<usize> {
-        slots.clear();
+    fn take(&mut self, slots: &mut Vec<Slot>, count: usize) -> anyhow::Result<()> {
         for count in [count, 1] {
             let chunk = self.ring.read_chunk(count)?;
             let (first, second) = chunk.as_slices();
@@ -249,11 +243,55 @@ impl Lane {
                 break;
             }
         }
-        Ok(Slot::edges(slots).count())
+        Ok(())
     }
 
-    fn store_now(&mut self, batch: &mut Batch, edges: &[Slot]) -> anyhow::Result<()> {
-        batch.fold(self.blueprint.secret(), edges, self.scale);
+    /// Stores packets where they belong. `after` is the time of the one after
+    /// them; while that is not known the last of them may be held back.
+    fn store_all(
+        &mut self,
+        batch: &mut Batch,
+        slots: &[Slot],
+        after: Option<u64>,
+    ) -> anyhow::Result<()> {
+        if let (WindowClock::Never, Some(first)) = (&self.clock, Slot::edges(slots).next()) {
+            self.current.start = self.current.start.min(first.time);
+        }
+        if !matches!(self.clock, WindowClock::Packets(_)) {
+            return self.store_now(batch, slots);
+        }
+        let (mut from, mut rest) = (slots, slots);
+        while let Some((edge, behind)) = Slot::split_first(rest) {
+            let before = &from[..from.len() - rest.len()];
+            let next = Slot::edges(behind).next().map(|next| next.time);
+            match self.clock.place(edge.time, next.or(after)) {
+                Place::Current => {}
+                Place::First(window) => {
+                    (self.current.start, self.current.end) = (window.start, Some(window.end));
+                    if let Some(whole) = &mut self.whole {
+                        whole.start = window.start;
+                    }
+                }
+                Place::Next(window) => {
+                    self.store_now(batch, before)?;
+                    self.turn(window.start, window.end)?;
+                    from = rest;
+                }
+                Place::Unknown => {
+                    self.held = Some(edge);
+                    return self.store_now(batch, before);
+                }
+            }
+            rest = behind;
+        }
+        self.store_now(batch, from)
+    }
+
+    fn store_now(&mut self, batch: &mut Batch, slots: &[Slot]) -> anyhow::Result<()> {
+        if slots.is_empty() {
+            return Ok(());
+        }
+        batch.fold(self.blueprint.secret(), slots, self.scale);
         let expansions = self.current.sketches.pairs.expansions();
         self.current.store(batch)?;
         if let Some(whole) = &mut self.whole {
@@ -273,29 +311,15 @@ impl Lane {
         Ok(())
     }
 
-    /// Turns the window if `time` is beyond it. Time that goes backwards does
-    /// nothing.
-    pub fn reach(&mut self, time: u64) -> anyhow::Result<()> {
-        let Some(length) = self.length else {
-            self.current.start = self.current.start.min(time);
+    /// Turns the window `now`, which is `wall` by the wall clock, if the
+    /// monotonic clock turns windows.
+    pub fn turn_at(&mut self, now: Instant, wall: u64) -> anyhow::Result<()> {
+        let WindowClock::Monotonic(clock) = &mut self.clock else {
             return Ok(());
         };
-        let length = length.nanoseconds();
-        let start = match self.current.end {
-            // The first packet of a file.
-            None => {
-                self.current.start = time;
-                self.current.end = Some(time.saturating_add(length));
-                if let Some(whole) = &mut self.whole {
-                    whole.start = time;
-                }
-                return Ok(());
-            }
-            Some(_) if !self.current.is_over(time) => return Ok(()),
-            // Windows nobody sent anything in are left out.
-            Some(end) => time - (time - end) % length,
-        };
-        self.turn(start, start.saturating_add(length))
+        self.current.end = Some(self.current.start.saturating_add(clock.lasted(now)));
+        let next = clock.turn(now, wall);
+        self.turn(next.start, next.end)
     }
 
     /// Begins a new window.
@@ -345,11 +369,6 @@ impl Lane {
         });
     }
 
-    /// Whether the clock turns its windows.
-    pub fn is_live(&self) -> bool {
-        self.keep == Keep::LastWindow
-    }
-
     /// Gives up what is in the ring: there is no time for it. It is counted
     /// with what the ring had no room for.
     pub fn abandon(&mut self) {
@@ -372,10 +391,19 @@ impl Lane {
 
     /// Ends the current window: nothing comes any more.
     pub fn close(&mut self) -> anyhow::Result<()> {
-        if let (Some(end), true) = (self.current.end, self.current.packets > 0) {
-            self.turn(end, end)?;
+        if let Some(edge) = self.held.take() {
+            let mut slots = Vec::new();
+            Slot::write(&edge, &mut slots);
+            // With nothing after it, it is its own witness.
+            self.store_all(&mut Batch::default(), &slots, Some(edge.time))?;
+            self.tally.edges.fetch_add(1, Relaxed);
         }
-        Ok(())
+        match (&self.clock, self.current.end) {
+            _ if self.current.packets == 0 => Ok(()),
+            (WindowClock::Monotonic(_), _) => self.turn_at(Instant::now(), now()),
+            (_, Some(end)) => self.turn(end, end),
+            (_, None) => Ok(()),
+        }
     }
 
     /// Bytes of all sketches.

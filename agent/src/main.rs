@@ -31,6 +31,7 @@ mod span;
 mod stop;
 mod tally;
 mod weights;
+mod window_clock;
 mod worker;
 
 use std::process::ExitCode;

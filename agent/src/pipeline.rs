@@ -23,7 +23,8 @@ use crate::sketches::Blueprint;
 use crate::snapshot::Snapshot;
 use crate::span::Span;
 use crate::tally::Tally;
-use crate::worker::{Cut, Desk, Request, Worker, now};
+use crate::window_clock::{Cadence, PacketTime, WindowClock};
+use crate::worker::{Cut, Desk, Request, Worker};
 
 /// Share of the capture buffers that rings may take.
 const RING_SHARE: u64 = 4;
@@ -102,7 +103,8 @@ pub struct Pipeline {
     lots: u64,
     /// What files may have, by the names of their lanes.
     granted: HashMap<String, u64>,
-    origin: u64,
+    /// When the first windows of live captures begin.
+    origin: Instant,
     exports: bool,
     worker: Option<JoinHandle<anyhow::Result<()>>>,
 }
@@ -152,7 +154,7 @@ impl Pipeline {
             top,
             lots: key.lots,
             granted: HashMap::new(),
-            origin: now(),
+            origin: Instant::now(),
             exports: false,
             worker: Some(worker),
         })
@@ -171,14 +173,12 @@ impl Pipeline {
 
     /// Adds an interface or file; its packets go into the returned end.
     pub fn add(&mut self, name: &str) -> anyhow::Result<Tap> {
-        let (sharing, budget, keep, length, origin) = match self.purpose {
-            Purpose::Live(interfaces, length) => (
-                interfaces,
-                self.shared.clone(),
-                Keep::LastWindow,
-                Some(length),
-                Some(self.origin),
-            ),
+        let (sharing, budget, keep, clock) = match self.purpose {
+            Purpose::Live(interfaces, length) => {
+                let cadence = Cadence::new(self.origin, length, Instant::now());
+                let clock = WindowClock::Monotonic(cadence);
+                (interfaces, self.shared.clone(), Keep::LastWindow, clock)
+            }
             Purpose::Replay {
                 window,
                 history,
@@ -187,7 +187,9 @@ impl Pipeline {
             } => {
                 let budget = self.budget_of_a_file(name)?;
                 let windows = history.then_some(self.top);
-                (1, budget, Keep::History { windows, exactly }, window, None)
+                let by_packets = |length| WindowClock::Packets(PacketTime::new(length));
+                let clock = window.map_or(WindowClock::Never, by_packets);
+                (1, budget, Keep::History { windows, exactly }, clock)
             }
         };
         let capture = &self.config.capture;
@@ -201,8 +203,7 @@ impl Pipeline {
             tally,
             ring: consumer,
             keep,
-            length,
-            origin,
+            clock,
             scale: u64::from(capture.sample),
             sketch: !matches!(self.purpose, Purpose::Replay { sketch: false, .. }),
             blueprint: Arc::clone(&self.blueprint),

@@ -186,36 +186,37 @@ fn estimate(window: &Window, about: About) -> crane_model::Result<Vec<Estimate>>
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use crane_model::Secret;
     use tokio::sync::Semaphore;
 
     use super::*;
     use crate::budget::Budget;
     use crate::config;
-    use crate::edge::Edge;
+    use crate::edge::{Edge, Slot};
     use crate::lane::{Keep, Parts, Work};
     use crate::sketches::Blueprint;
     use crate::tally::Tally;
+    use crate::window_clock::{PacketTime, WindowClock};
 
     const WINDOW: u64 = 1_000_000_000;
 
     /// A lane and the other end of its ring.
-    fn lane() -> (Lane, rtrb::Producer<Edge>) {
+    fn lane() -> (Lane, rtrb::Producer<Slot>) {
         let config = config::Sketch::default();
-        let budget = Budget::new(&config, 1, 2).unwrap();
+        let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
         let (producer, ring) = rtrb::RingBuffer::new(65536);
         let lane = Lane::new(Parts {
             name: "eth0".into(),
             tally: Arc::new(Tally::default()),
             ring,
             keep: Keep::LastWindow,
-            length: Some("1s".parse().unwrap()),
-            origin: Some(0),
+            clock: WindowClock::Packets(PacketTime::new("1s".parse().unwrap())),
             scale: 1,
             sketch: true,
-            blueprint: Arc::new(Blueprint::new(&config, 1, 1).unwrap()),
-            budget: (Arc::new(Mutex::new(budget)), 1),
+            budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
+            blueprint: Arc::new(blueprint),
             metrics: None,
         });
         (lane.unwrap(), producer)
@@ -223,24 +224,27 @@ mod tests {
 
     /// The nth pair.
     fn pair(n: u32) -> Pair {
-        Pair::new(n.to_be_bytes(), [10, 0, 0, 1])
+        Pair::V4(n.into(), [10, 0, 0, 1].into())
     }
 
     /// Stores a packet of each of these pairs.
     fn store(
-        (lane, ring): &mut (Lane, rtrb::Producer<Edge>),
+        (lane, ring): &mut (Lane, rtrb::Producer<Slot>),
         pairs: std::ops::Range<u32>,
         time: u64,
     ) {
-        let count = pairs.len();
+        let mut slots = Vec::new();
         for n in pairs {
-            let pair = pair(n);
             let edge = Edge {
-                pair,
+                name: pair(n).name(),
                 bytes: 100,
                 time,
             };
-            ring.push(edge).unwrap();
+            Slot::write(&edge, &mut slots);
+        }
+        let count = slots.len();
+        for slot in slots {
+            ring.push(slot).unwrap();
         }
         lane.store(&mut Work::default(), count).unwrap();
     }
@@ -281,7 +285,7 @@ mod tests {
         assert_eq!(packets(&mut first_answer), Some(3));
         assert_eq!(packets(&mut second_answer), Some(3));
 
-        store(&mut lane, 0..1, WINDOW);
+        store(&mut lane, 0..1, WINDOW + 1);
         let (last, mut answer) = question(None, about);
         questions.take(last, std::slice::from_ref(&lane.0));
         assert_eq!(packets(&mut answer), Some(3));
@@ -304,7 +308,7 @@ mod tests {
         let lanes = [busy()];
         let mut questions = Questions::default();
         let asked = (0..TOO_MANY).map(|n| {
-            let about = About::Node(pair(n as u32).src);
+            let about = About::Node(pair(n as u32).src());
             let (question, answer) = question(None, about);
             questions.take(question, &lanes);
             answer
@@ -327,7 +331,7 @@ mod tests {
         let lanes = [busy()];
         let mut questions = Questions::default();
         for n in 0..TOO_MANY {
-            let (question, _) = question(None, About::Node(pair(n as u32).src));
+            let (question, _) = question(None, About::Node(pair(n as u32).src()));
             questions.take(question, &lanes);
         }
         let (last, mut answer) = question(None, About::Flow(pair(7)));

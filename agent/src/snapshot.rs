@@ -11,7 +11,7 @@ use crate::hitters::Hitters;
 use crate::lane::{Lane, Window};
 use crate::sketches::Sketches;
 use crate::tally::Tally;
-use crate::worker::now;
+use crate::window_clock::WindowClock;
 
 /// All interfaces at one moment.
 pub struct Snapshot {
@@ -50,8 +50,8 @@ pub struct InterfaceView {
 enum Until {
     /// Its end: it is over.
     End,
-    /// Now: it is live.
-    Now,
+    /// Now: it is live, and began then.
+    Now(Instant),
     /// Its latest packet: it is a file's.
     Latest,
 }
@@ -106,10 +106,9 @@ impl InterfaceView {
         }
         let sketches = &lane.current.sketches;
         let loads = sketches.pairs.loads()?;
-        let until = if lane.is_live() {
-            Until::Now
-        } else {
-            Until::Latest
+        let until = match &lane.clock {
+            WindowClock::Monotonic(clock) => Until::Now(clock.began()),
+            WindowClock::Packets(_) | WindowClock::Never => Until::Latest,
         };
         Ok(Self {
             name: lane.name.clone(),
@@ -167,10 +166,12 @@ impl WindowView {
 
     /// How long it was, or is so far, in seconds.
     pub fn seconds(&self) -> f64 {
+        let end = self.end.unwrap_or(u64::MAX);
         let until = match self.until {
-            Until::End => self.end.unwrap_or(self.latest),
-            Until::Now => now(),
-            Until::Latest => self.latest,
+            Until::End => end,
+            Until::Now(began) => return began.elapsed().as_secs_f64(),
+            // A stray is later than its window.
+            Until::Latest => self.latest.min(end),
         };
         self.start
             .map_or(0.0, |start| until.saturating_sub(start) as f64 / 1e9)

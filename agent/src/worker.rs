@@ -13,7 +13,6 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::capture::live;
 use crate::edge::Pair;
 use crate::lane::{Lane, Work};
 use crate::question::{About, Question, Questions, Reply, Which};
@@ -24,11 +23,9 @@ use crate::snapshot::{InterfaceView, Snapshot};
 /// When a batch is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// When it is full or its first packet has waited this long; the clock
-    /// turns windows in which nothing comes.
+    /// When it is full or its first packet has waited this long.
     Linger(Duration),
-    /// When it is full: the same packets always make the same batches, and
-    /// packets alone turn windows.
+    /// When it is full: the same packets always make the same batches.
     Count,
 }
 
@@ -227,19 +224,26 @@ impl Worker {
         }
     }
 
-    /// Stores a batch if one is due; whether it did, and whether the lane has
-    /// ended.
+    /// Stores a batch if one is due, or turns the window; whether it did, and
+    /// whether the lane has ended.
     fn work(&self, lane: &mut Lane, tools: &mut Work) -> anyhow::Result<(bool, bool)> {
         // Asked before looking into the ring: nothing comes after it.
         let ended = lane.ring.is_abandoned();
         let full = full_batch(self.batch, lane.ring.buffer().capacity());
         let ready = lane.ring.slots().min(full);
-        if ready == 0 {
-            if let (Cut::Linger(linger), false) = (self.cut, ended) {
-                // Packets of the old window may still be on their way.
-                let delay = 2 * (linger + live::HAND_OVER);
-                lane.reach(now().saturating_sub(delay.as_nanos() as u64))?;
+        let time = Instant::now();
+        if lane.clock.is_over(time) && !ended {
+            // What is in the ring came before.
+            let mut left = lane.ring.slots();
+            while left > 0 {
+                let count = left.min(full);
+                lane.store(tools, count)?;
+                left -= count;
             }
+            lane.turn_at(time, now())?;
+            return Ok((true, false));
+        }
+        if ready == 0 {
             return Ok((false, ended));
         }
         let since = *lane.waiting.get_or_insert_with(Instant::now);
@@ -291,7 +295,7 @@ impl Worker {
     }
 }
 
-/// Now, as packets are stamped.
+/// Now by the wall clock, in nanoseconds since 1970. It may jump.
 pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
@@ -306,7 +310,7 @@ mod tests {
         let (requests, worker) = std::sync::mpsc::channel();
         let desk = Desk::new(requests, thread::current());
         let ask = || {
-            let node = About::Node(std::net::Ipv6Addr::LOCALHOST);
+            let node = About::Node(std::net::Ipv6Addr::LOCALHOST.into());
             desk.ask(None, Some(Which::Current), node)
         };
         let answers: Vec<_> = (0..MOST_QUESTIONS).map(|_| ask()).collect();

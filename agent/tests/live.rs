@@ -1,10 +1,11 @@
 //! Live capture on a real cable, scraped by a real Prometheus.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, ip};
 use common::{AGENT, Running, eventually, series, workspace};
@@ -177,6 +178,92 @@ fn windows_turn_with_the_clock_and_forget_who_is_gone() {
     );
     let (code, _) = agent.stop("-TERM");
     assert_eq!(code, Some(0));
+}
+
+#[test]
+fn a_wall_clock_that_jumps_neither_stalls_nor_skips_a_window() {
+    let Some(cable) = Cable::lay() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let offset = folder.path().join("offset");
+    // A reader must never find the file empty.
+    let set = |days: &str| {
+        let new = folder.path().join("new");
+        std::fs::write(&new, days).unwrap();
+        std::fs::rename(&new, &offset).unwrap();
+    };
+    set("+0d");
+    let mut command = Cable::command(&cable.left, "env");
+    command
+        .arg(format!("LD_PRELOAD={}", libfaketime().display()))
+        .arg(format!("FAKETIME_TIMESTAMP_FILE={}", offset.display()))
+        .args(["FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"])
+        .args([AGENT, "run", "-i", "cable", "--window", "1s"])
+        .stderr(Stdio::piped());
+    let mut agent = Running::start(&mut command);
+    agent.wait_for_line("metrics are at");
+    let value = |text: &str, name: &str| series(text, name, &[("interface", "cable")]).unwrap();
+    // When the last complete window began by the wall clock, and its packets.
+    let window = |text: &str| {
+        let seconds = value(text, "crane_window_seconds");
+        if value(text, "crane_window_complete") == 1.0 {
+            assert!((0.7..3.0).contains(&seconds), "{seconds}");
+        }
+        let start = value(text, "crane_window_start_timestamp_seconds");
+        (start, value(text, "crane_window_packets"))
+    };
+    for (days, offset) in [("-1d", -86_400.0), ("+1d", 86_400.0), ("+0d", 0.0)] {
+        set(days);
+        let is_here = |start: f64| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            (start - offset - now.as_secs_f64()).abs() < 60.0
+        };
+        eventually("a window by the new time", || {
+            is_here(window(&cable.metrics()).0).then_some(())
+        });
+        cable.ping(10);
+        eventually("its packets, though they are stamped otherwise", || {
+            let (start, packets) = window(&cable.metrics());
+            (is_here(start) && packets > 0.0).then_some(())
+        });
+        eventually("a window without them", || {
+            let (start, packets) = window(&cable.metrics());
+            (is_here(start) && packets == 0.0).then_some(())
+        });
+    }
+    assert_eq!(value(&cable.metrics(), "crane_sketch_edges_total"), 60.0);
+    let (code, _) = agent.stop("-TERM");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn packets_that_wait_for_a_full_batch_count_in_the_window_they_came_in() {
+    let Some(cable) = Cable::lay() else { return };
+    let mut command = Cable::command(&cable.left, AGENT);
+    command.args(["run", "-i", "cable", "--window", "1s"]);
+    command.env("CRANE_SKETCH_LINGER_MS", "10000");
+    let mut agent = Running::start(command.stderr(Stdio::piped()));
+    agent.wait_for_line("metrics are at");
+    cable.ping(10);
+    let start = Instant::now();
+    let labels = [("interface", "cable")];
+    eventually("a complete window with packets", || {
+        let text = cable.metrics();
+        let complete = series(&text, "crane_window_complete", &labels) == Some(1.0);
+        let packets = series(&text, "crane_window_packets", &labels)?;
+        (complete && packets > 0.0).then_some(())
+    });
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}: they lingered");
+}
+
+/// What makes a program believe that the wall clock jumps.
+fn libfaketime() -> PathBuf {
+    let mut folders = std::fs::read_dir("/usr/lib").unwrap();
+    let found = folders.find_map(|folder| {
+        let path = folder.ok()?.path().join("faketime/libfaketimeMT.so.1");
+        path.exists().then_some(path)
+    });
+    found.expect("libfaketime: `make setup-test` installs it")
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub struct Packet<'a> {
     pub data: &'a [u8],
     /// Its length on the wire.
     pub wire_len: u32,
-    /// When, in nanoseconds since 1970.
+    /// When, in nanoseconds since 1970; 0 if it is live.
     pub time: u64,
     /// What its first header is.
     pub link: Link,

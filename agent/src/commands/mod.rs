@@ -2,6 +2,7 @@
 
 mod ask;
 mod eval;
+mod pace;
 mod replay;
 mod run;
 mod train;

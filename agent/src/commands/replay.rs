@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::configure;
+use super::pace::{Extent, Pace};
 use crate::capture::Packet;
 use crate::capture::file::CaptureFile;
 use crate::capture::folder;
@@ -178,19 +179,14 @@ struct Player<'a> {
 impl Player<'_> {
     /// Delivers all packets of a file.
     fn play(&mut self, file: &mut File) {
-        let (mut earliest, mut latest) = (u64::MAX, 0);
-        file.error = self.deliver(file, &mut earliest, &mut latest).err();
+        let mut extent = Extent::default();
+        file.error = self.deliver(file, &mut extent).err();
         file.hand_over();
-        let length = latest.saturating_sub(earliest);
+        let length = extent.length();
         file.shift = file.shift.saturating_add(length).saturating_add(LOOP_GAP);
     }
 
-    fn deliver(
-        &mut self,
-        file: &mut File,
-        earliest: &mut u64,
-        latest: &mut u64,
-    ) -> Result<(), String> {
+    fn deliver(&mut self, file: &mut File, extent: &mut Extent) -> Result<(), String> {
         let mut capture = CaptureFile::open(&file.path).map_err(|damage| damage.to_string())?;
         let bar = bar(capture.length());
         let mut pace = Pace::new(self.speed);
@@ -208,8 +204,7 @@ impl Player<'_> {
                     ));
                 }
             };
-            *earliest = packet.time.min(*earliest);
-            *latest = packet.time.max(*latest);
+            extent.add(packet.time);
             if let Some(early) = pace.early(packet.time) {
                 file.hand_over();
                 stop::wait(self.stop, early);
@@ -334,29 +329,4 @@ fn bar(bytes: Option<u64>) -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// Keeps the distances between packets, divided by the speed.
-struct Pace {
-    speed: Speed,
-    first: Option<(Instant, u64)>,
-}
-
-impl Pace {
-    fn new(speed: Speed) -> Self {
-        Self { speed, first: None }
-    }
-
-    /// How long it is until the packet of `time` is due, if that is worth
-    /// waiting for.
-    #[inline]
-    fn early(&mut self, time: u64) -> Option<Duration> {
-        let Speed::Times(times) = self.speed else {
-            return None;
-        };
-        let (start, first) = *self.first.get_or_insert((Instant::now(), time));
-        let due = Duration::from_nanos((time.saturating_sub(first) as f64 / times) as u64);
-        let early = due.saturating_sub(start.elapsed());
-        (early > Duration::from_millis(1)).then_some(early)
-    }
 }
