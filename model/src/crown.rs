@@ -165,16 +165,23 @@ fn begins(bucket: &Bucket, at: usize) -> bool {
 }
 
 /// Where the entry of a name is.
-#[inline]
+#[inline(always)]
 fn find<N: Name>(bucket: &Bucket, name: &N) -> Option<usize> {
     match name.any() {
-        AnyName::Narrow([name]) => (0..WAYS).find(|at| {
-            let place = &bucket[*at];
-            place.name == name
-                && place.count & !WIDE != 0
-                && !place.is_wide()
-                && begins(bucket, *at)
-        }),
+        AnyName::Narrow([name]) => {
+            // Straight code: names first, which of them count afterwards.
+            let same = |at: usize| u32::from(bucket[at].name == name) << at;
+            let mut same = (0..WAYS).fold(0, |all, at| all | same(at));
+            while same != 0 {
+                let at = same.trailing_zeros() as usize;
+                let place = &bucket[at];
+                if place.count != 0 && !place.is_wide() && begins(bucket, at) {
+                    return Some(at);
+                }
+                same &= same - 1;
+            }
+            None
+        }
         AnyName::Wide([first, rest @ ..]) => (0..WAYS).step_by(2).find(|at| {
             let place = &bucket[*at];
             place.name == first && place.is_wide() && words(&bucket[at + 1]) == rest
@@ -268,7 +275,7 @@ impl Crown {
 
     /// The rank that a name of this kind has to exceed to be admitted, 0 while
     /// there is room.
-    #[inline]
+    #[inline(always)]
     pub fn lightest<N: Name>(&self, spot: u64) -> u64 {
         lightest::<N>(self.bucket(spot)).1
     }
@@ -319,6 +326,11 @@ impl Crown {
     pub fn entries(&self) -> impl Iterator<Item = (AnyName, Count)> {
         let buckets = self.buckets.iter();
         buckets.flat_map(|bucket| (0..WAYS).filter_map(|at| entry(bucket, at)))
+    }
+
+    /// Places, taken or not.
+    pub fn places(&self) -> usize {
+        self.buckets.len() * WAYS
     }
 
     /// What it weighs.

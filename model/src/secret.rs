@@ -68,12 +68,12 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq", "x86_64+avx2"))]
 fn hash_narrow(key: [u64; 2], names: &[Narrow], ids: &mut [u64]) {
     hash_all(key, names, ids);
 }
 
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq", "x86_64+avx2"))]
 fn hash_wide(key: [u64; 2], names: &[Wide], ids: &mut [u64]) {
     hash_all(key, names, ids);
 }

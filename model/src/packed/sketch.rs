@@ -45,6 +45,7 @@ pub struct Packed {
     /// No crown entry ranks below this.
     pub(crate) floor: u64,
     since_noise: usize,
+    since_floor: usize,
     phantoms: u32,
     /// Memory of [`Self::store`] that is kept from batch to batch.
     rest: Rest,
@@ -72,6 +73,7 @@ impl Packed {
             noise: 0,
             floor: 0,
             since_noise: 0,
+            since_floor: 0,
             phantoms: 0,
             rest: Rest::default(),
             sight: OnceLock::new(),
@@ -207,14 +209,19 @@ impl Packed {
     }
 
     /// Now and then: the median reading of pairs that never occurred, and the
-    /// floor of the crown.
+    /// floor of the crown, which only ever rises.
     fn look_at_noise(&mut self, stored: usize) -> Result<()> {
         self.since_noise += stored;
+        self.since_floor += stored;
+        // A look at all places, which must not cost more than storing does.
+        if self.since_floor >= NOISE_EVERY.max(4 * self.crown.places()) {
+            self.since_floor = 0;
+            self.floor = self.crown.floor();
+        }
         if self.since_noise < NOISE_EVERY {
             return Ok(());
         }
         self.since_noise = 0;
-        self.floor = self.crown.floor();
         let tags: Vec<u32> = (0..PHANTOMS)
             .map(|n| (self.phantoms + n).wrapping_mul(0x9e37_79b1))
             .collect();
