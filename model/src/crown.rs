@@ -253,6 +253,14 @@ impl Crown {
         &mut self.buckets[at]
     }
 
+    /// Reads a little of every line of a bucket, so that it is near when it is
+    /// wanted: many such reads are under way at the same time.
+    #[inline]
+    pub fn touch(&self, spot: u64) -> u64 {
+        let bucket = self.bucket(spot);
+        bucket[0].name ^ bucket[3].name ^ bucket[6].name
+    }
+
     /// Counts an arrival if the edge is here, and says whether it is. `spot`
     /// is what [`crate::packed::codes::Codes::spot`] makes of its id.
     #[inline]

@@ -185,7 +185,7 @@ impl Default for Sketch {
             profile: Profile::Packed,
             device: DeviceChoice::Auto,
             weights: None,
-            memory: Size(8 << 20),
+            memory: Size(4 << 20),
             memory_total: Size(256 << 20),
             node_percent: 50,
             batch: 4096,

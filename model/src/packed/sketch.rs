@@ -33,6 +33,9 @@ const PHANTOMS: u32 = 64;
 /// Edges stored between two looks at the noise.
 const NOISE_EVERY: usize = 4096;
 
+/// Buckets of the crown that are fetched at once.
+const AHEAD: usize = 32;
+
 /// A sketch of an edge stream. See the head of this module.
 pub struct Packed {
     pub(crate) profile: Profile,
@@ -120,6 +123,11 @@ impl Packed {
         let mut rest = std::mem::take(&mut self.rest);
         rest.clear();
         for (at, arrival) in (0..).zip(batch) {
+            if (at as usize).is_multiple_of(AHEAD) {
+                let ahead = batch[at as usize..].iter().take(AHEAD);
+                let touched = ahead.map(|a| self.crown.touch(self.codes.spot(a.id)));
+                std::hint::black_box(touched.fold(0, |all, one| all ^ one));
+            }
             if arrival.packets == 0 {
                 continue;
             }
