@@ -98,10 +98,8 @@ pub struct Worker {
 #[derive(Default)]
 struct Bench {
     lanes: Vec<Lane>,
-    /// The lanes' pictures, and those of lanes that are gone.
+    /// Each lane's picture.
     views: Vec<Arc<InterfaceView>>,
-    /// Where each lane's picture is.
-    places: Vec<usize>,
     finish: bool,
     deadline: Option<Instant>,
 }
@@ -162,7 +160,6 @@ impl Worker {
                         self.top,
                         &self.watch,
                     )?));
-                    bench.places.push(bench.views.len() - 1);
                     bench.lanes.push(*lane);
                     self.show(bench);
                 }
@@ -209,12 +206,12 @@ impl Worker {
         let lane = &mut bench.lanes[at];
         lane.close()?;
         lane.ended = true;
-        let view = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
         let summary = Summary::of(lane, self.top)?;
-        bench.views[bench.places[at]] = view;
-        if !self.keep_ended {
+        if self.keep_ended {
+            bench.views[at] = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
+        } else {
             bench.lanes.remove(at);
-            bench.places.remove(at);
+            bench.views.remove(at);
         }
         self.show(bench);
         // Nobody has to be interested.
@@ -223,12 +220,12 @@ impl Worker {
     }
 
     fn publish(&self, bench: &mut Bench) -> anyhow::Result<()> {
-        for (lane, place) in bench.lanes.iter_mut().zip(&bench.places) {
+        for (lane, view) in bench.lanes.iter_mut().zip(&mut bench.views) {
             lane.tally
                 .ring_used
                 .store(lane.ring.slots() as u64, Relaxed);
             if std::mem::take(&mut lane.dirty) {
-                bench.views[*place] = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
+                *view = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
             }
         }
         self.show(bench);
