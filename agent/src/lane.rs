@@ -17,7 +17,7 @@ use crate::metrics::BatchMetrics;
 use crate::sketches::{Blueprint, Sketches};
 use crate::snapshot::{Exported, WindowView};
 use crate::span::Span;
-use crate::tally::Tally;
+use crate::tally::{Ignored, Tally};
 
 /// What is kept of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,7 +224,11 @@ impl Lane {
             self.store_now(batch, now)?;
             rest = later;
         }
-        self.tally.edges.fetch_add(count as u64, Relaxed);
+        if self.sketch {
+            self.tally.edges.fetch_add(count as u64, Relaxed);
+        } else {
+            self.tally.ignore(Ignored::NotStored, count as u64);
+        }
         self.waiting = None;
         self.dirty = true;
         if let Some(metrics) = &self.metrics {
@@ -250,7 +254,7 @@ impl Lane {
         if grown > 0 {
             self.expansions += grown;
             let layers = layers.loads().len();
-            tracing::info!(interface = self.name, layers, "the sketch has grown");
+            tracing::debug!(interface = self.name, layers, "the sketch has grown");
         }
         Ok(())
     }
