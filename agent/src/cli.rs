@@ -404,17 +404,12 @@ pub enum ReplayWindow {
     Length(Span),
 }
 
-/// Memory for a method: some keep several variants of themselves at once, and
-/// the machine needs some for itself.
+/// Memory for a method: no more than a sketch of the agent may have.
 fn eval_memory(text: &str) -> Result<Size, String> {
-    let machine = rustix::system::sysinfo();
-    let bytes = machine.totalram as u64 * u64::from(machine.mem_unit);
-    let most = Size((bytes / 4).min(16 << 30) >> 20 << 20);
+    const MOST: Size = Size(1 << 30);
     match text.parse::<Size>()? {
-        size if size <= most => Ok(size),
-        size => Err(format!(
-            "{size} is not possible here, allowed is up to {most}"
-        )),
+        size if size <= MOST => Ok(size),
+        size => Err(format!("{size} is not possible, allowed is up to {MOST}")),
     }
 }
 
