@@ -245,3 +245,31 @@ pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::pipeline::{Pipeline, Purpose};
+
+    /// A replay of many files would keep the lists of all of them otherwise.
+    #[test]
+    fn a_file_that_has_ended_is_kept_only_for_those_who_ask() {
+        for serve in [false, true] {
+            let purpose = Purpose::Replay {
+                window: None,
+                history: true,
+                exactly: false,
+                serve,
+                sketch: true,
+            };
+            let mut pipeline = Pipeline::start(&Config::default(), purpose, 10, 1).unwrap();
+            for file in ["a", "b"] {
+                drop(pipeline.add(file).unwrap());
+                pipeline.wait_for_end().unwrap();
+            }
+            let shown = pipeline.snapshot.load().interfaces.len();
+            assert_eq!(shown, if serve { 2 } else { 0 });
+            pipeline.finish(None).unwrap();
+        }
+    }
+}

@@ -246,10 +246,8 @@ impl Interface {
                     tracing::info!(interface = self.name, "capture is back");
                     return true;
                 }
-                Some(Err(error)) if error.is::<NoDescriptors>() => {
-                    if self.shortage.allows() {
-                        tracing::warn!(interface = self.name, "{error:#}");
-                    }
+                Some(Err(error)) if error.is::<NoDescriptors>() && self.shortage.allows() => {
+                    tracing::warn!(interface = self.name, "{error:#}");
                 }
                 Some(Err(error)) => tracing::debug!(interface = self.name, "{error:#}"),
                 None => {}
@@ -268,7 +266,8 @@ impl Settings {
     fn open(&self, name: &str) -> anyhow::Result<Open> {
         let index = devices::index(name).map_err(devices::explain)?;
         let index = index.with_context(|| format!("no such interface: {name}"))?;
-        let mut capture = Capture::from_device(name)?
+        let mut capture = Capture::from_device(name)
+            .map_err(|error| explain(name, error))?
             .snaplen(i32::from(self.capture.snaplen))
             .promisc(self.capture.promiscuous)
             .buffer_size(i32::try_from(self.buffer)?)
@@ -381,4 +380,18 @@ fn explain(name: &str, error: pcap::Error) -> anyhow::Error {
         );
     }
     devices::explain(error).context(format!("cannot capture on {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_wraps_but_does_not_go_back() {
+        let mut counter = Wrapping(u32::MAX - 1);
+        assert_eq!(counter.advance(3), 5);
+        // Unreadable for a while.
+        assert_eq!(counter.advance(0), 0);
+        assert_eq!(counter.advance(4), 1);
+    }
 }
