@@ -181,8 +181,10 @@ impl Running {
     /// Reads standard error until a line contains `text`; returns that line.
     pub fn wait_for_line(&mut self, text: &str) -> String {
         let (mut seen, mut line) = (String::new(), Vec::new());
+        let stderr = self.0.stderr.as_mut().unwrap();
         // Byte by byte: a buffer would take the next lines with it.
-        for byte in self.0.stderr.as_mut().unwrap().bytes() {
+        let mut byte = [0];
+        while stderr.read_exact(&mut byte).is_ok() {
             line.extend(byte);
             if line.ends_with(b"\n") {
                 let whole = String::from_utf8_lossy(&line).into_owned();
