@@ -189,8 +189,9 @@ impl<X: Executor> Hierarchy<X> {
     }
 
     /// The most of an edge that a batch is worth storing. The top layer takes
-    /// every packet, or one in θ^(i−1), and is full long before: from there on
-    /// more of the same changes no estimate, it only takes its time.
+    /// every packet, or one in θ^(i−1), and is full long before: the edge's
+    /// estimate stays as it is, more of the same only takes its time. Whatever
+    /// is cut off, the sketch says that it is saturated.
     fn most(&self) -> u64 {
         let packets = match self.settings.writes {
             Writes::Every => 1.0,
