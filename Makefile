@@ -3,6 +3,8 @@
 CARGO ?= cargo
 AGENT := target/release/crane-agent
 SAMPLE := target/sample.pcap
+# Tests write their names here that could not run.
+SKIPPED := target/tmp/skipped
 
 .PHONY: run demo test bench check-cuda setup setup-test install uninstall
 
@@ -24,7 +26,10 @@ $(AGENT): setup
 test: setup-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) test --locked --workspace
+	@rm -f $(SKIPPED)
+	@$(CARGO) test --locked --workspace; code=$$?; \
+	  [ ! -e $(SKIPPED) ] || echo "SKIPPED: $$(sort -u $(SKIPPED) | wc -l) tests need root:" $$(sort -u $(SKIPPED)); \
+	  exit $$code
 
 ## bench: store and query on one core, then replay and live capture beside others
 bench: setup

@@ -10,7 +10,7 @@ use crane_model::train::{Options, packed};
 use crane_model::{Carry, DeviceChoice, Ids, Writes};
 
 use crate::capture::pattern::Pattern;
-use crate::eval::methods;
+use crate::eval::methods::Method;
 use crate::sample::Kind;
 use crate::size::Size;
 use crate::span::Span;
@@ -240,15 +240,14 @@ pub struct Eval {
     /// Text (`src dst [weight]` a line) or binary (`.u32`); .gz and .zst are unpacked.
     pub stream: PathBuf,
     /// Memory for each method.
-    #[arg(long, default_value = "64KiB")]
+    #[arg(long, default_value = "64KiB", value_parser = eval_memory)]
     pub memory: Size,
     /// Only the first N arrivals.
     #[arg(long, value_name = "N")]
     pub edges: Option<usize>,
     /// Methods, separated by commas.
-    #[arg(long, value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(methods::NAMES),
-          default_values = methods::NAMES)]
-    pub methods: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Method::value_variants().iter().copied())]
+    pub methods: Vec<Method>,
     /// How to show the figures.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
@@ -412,6 +411,15 @@ pub enum ReplayWindow {
     Whole,
     /// Windows of this length.
     Length(Span),
+}
+
+/// Memory for a method: no more than a sketch of the agent may have.
+fn eval_memory(text: &str) -> Result<Size, String> {
+    const MOST: Size = Size(1 << 30);
+    match text.parse::<Size>()? {
+        size if size <= MOST => Ok(size),
+        size => Err(format!("{size} is not possible, allowed is up to {MOST}")),
+    }
 }
 
 fn replay_window(text: &str) -> Result<ReplayWindow, String> {

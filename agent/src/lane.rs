@@ -17,7 +17,7 @@ use crate::hitters::Hitters;
 use crate::metrics::BatchMetrics;
 use crate::sketches::{Blueprint, Sketches};
 use crate::snapshot::{Exported, WindowView};
-use crate::tally::Tally;
+use crate::tally::{Ignored, Tally};
 use crate::window_clock::{Bounds, Place, WindowClock};
 use crate::worker::now;
 
@@ -219,9 +219,11 @@ impl Lane {
         let edges = Slot::edges(slots).count();
         if self.sketch {
             self.store_all(batch, slots, None)?;
+            let stored = edges - usize::from(self.held.is_some());
+            self.tally.edges.fetch_add(stored as u64, Relaxed);
+        } else {
+            self.tally.ignore(Ignored::NotStored, edges as u64);
         }
-        let stored = edges - usize::from(self.held.is_some());
-        self.tally.edges.fetch_add(stored as u64, Relaxed);
         self.waiting = None;
         self.dirty = true;
         if let Some(metrics) = &self.metrics {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::Level;
 
 use crate::cli::{Cli, LogFormat};
+use crate::plain;
 
 /// Starts logging as the command line says.
 pub fn start(cli: &Cli) {
@@ -28,7 +29,8 @@ pub fn start(cli: &Cli) {
 
 /// The one line that says why the program ends.
 pub fn fatal(error: &anyhow::Error) {
-    let _ = writeln!(io::stderr(), "crane-agent: {error:#}");
+    let error = format!("{error:#}");
+    let _ = writeln!(io::stderr(), "crane-agent: {}", plain::text(&error));
 }
 
 /// Lets an error that repeats itself through now and then.

@@ -20,7 +20,6 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use crate::edge::Pair;
 use crate::process;
 use crate::snapshot::{Exported, InterfaceView, Snapshot};
-use crate::tally::Ignored;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
 const IGNORED: &str = "crane_capture_ignored_packets_total";
@@ -86,7 +85,7 @@ const FAMILIES: [Family; 15] = [
     (
         "crane_sketch_expansions_total",
         "counter",
-        "Layers added because the top one was full.",
+        "Times the sketch grew because it was full: more room, or layers in its place.",
         |view| view.expansions as f64,
     ),
     (
@@ -207,9 +206,8 @@ fn write_books(text: &mut String, snapshot: &Snapshot) {
         "Packets that are no edge, by reason.",
     );
     for view in &snapshot.interfaces {
-        for reason in Ignored::ALL {
-            let value = view.tally.ignored(reason);
-            labelled(text, IGNORED, &view.name, ("reason", reason.name()), value);
+        for (reason, value) in view.tally.ignored_by_reason() {
+            labelled(text, IGNORED, &view.name, ("reason", reason), value);
         }
     }
     for (name, kind, help, value) in FAMILIES {

@@ -12,8 +12,9 @@ use crate::edge::Pair;
 use crate::eval::score::Score;
 use crate::hitters::Hitters;
 use crate::lane::{Exact, Lane, PastWindow};
+use crate::plain;
 use crate::sketches::Sketches;
-use crate::tally::{Ignored, Tally};
+use crate::tally::Tally;
 
 /// What is known of a lane when it has ended.
 pub struct Summary {
@@ -212,9 +213,6 @@ impl CaptureReport {
     ) -> Self {
         let tally = &summary.tally;
         let heavy = |flows: &[Flow<Pair>]| flows.iter().map(Heavy::new).collect();
-        let ignored = Ignored::ALL
-            .iter()
-            .map(|reason| (reason.name(), tally.ignored(*reason)));
         let counted = |(_, count): &(&str, u64)| *count > 0;
         Self {
             path,
@@ -222,7 +220,7 @@ impl CaptureReport {
             packets: tally.packets.load(Relaxed),
             bytes: tally.bytes.load(Relaxed),
             edges: tally.edges.load(Relaxed),
-            ignored: ignored.filter(counted).collect(),
+            ignored: tally.ignored_by_reason().filter(counted).collect(),
             dropped: tally.dropped().into_iter().filter(counted).collect(),
             layers: summary.layers,
             expansions: summary.expansions,
@@ -241,7 +239,8 @@ impl CaptureReport {
             .interface
             .iter()
             .map(|name| format!(", interface {name}"));
-        writeln!(out, "{}{}", self.path, interface.collect::<String>())?;
+        let head = interface.fold(self.path.clone(), |path, name| path + &name);
+        writeln!(out, "{}", plain::text(&head))?;
         writeln!(
             out,
             "  {} packets, {} bytes, {} edges",

@@ -73,7 +73,7 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
     let through = number as f64 / packets as f64;
     let office = |host: u32| Ipv4Addr::from(0x0a00_0000 | (1 + host / 250) << 8 | (1 + host % 250));
     let server = |n: u32| Ipv4Addr::new(192, 0, 2, 1 + n as u8);
-    // Squaring a uniform number makes low ranks frequent.
+    // Cubing a uniform number makes low ranks frequent.
     let skewed =
         |rng: &mut dyn rand::RngCore, n: u32| (rng.random::<f64>().powi(3) * f64::from(n)) as u32;
     let (src, dst, payload) = match rng.random_range(0..100) {

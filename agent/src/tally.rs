@@ -22,11 +22,13 @@ pub enum Ignored {
     Ipv6Off,
     /// Went the way that was not asked for.
     Direction,
+    /// Decoded, but not stored: a replay that measures decoding alone.
+    NotStored,
 }
 
 impl Ignored {
     /// All reasons.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NotIp,
         Self::Truncated,
         Self::Malformed,
@@ -34,6 +36,7 @@ impl Ignored {
         Self::Sampled,
         Self::Ipv6Off,
         Self::Direction,
+        Self::NotStored,
     ];
 
     /// The reason as a label.
@@ -46,6 +49,7 @@ impl Ignored {
             Self::Sampled => "sampled",
             Self::Ipv6Off => "ipv6_off",
             Self::Direction => "direction",
+            Self::NotStored => "not_stored",
         }
     }
 }
@@ -97,6 +101,16 @@ impl Tally {
             .iter()
             .map(|reason| self.ignored(*reason))
             .sum()
+    }
+
+    /// Every reason a packet was ignored for, with how many. Whoever stores
+    /// packets need not read that some were not.
+    pub fn ignored_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counted = Ignored::ALL.map(|reason| (reason, self.ignored(reason)));
+        let shown = counted
+            .into_iter()
+            .filter(|(reason, count)| *reason != Ignored::NotStored || *count > 0);
+        shown.map(|(reason, count)| (reason.name(), count))
     }
 
     /// Every reason a packet was lost for, with how many.

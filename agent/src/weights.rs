@@ -8,6 +8,9 @@ use clap::ValueEnum;
 use crane_model::{Weights, packed};
 use serde::Deserialize;
 
+use crate::size::Size;
+use crate::small_file;
+
 /// What `crane-agent train` made; see `weights/README.md`.
 const BUILT_IN: &[u8] = include_bytes!("../../weights/paper.safetensors");
 
@@ -42,8 +45,11 @@ pub fn load(file: Option<&Path>) -> anyhow::Result<Weights> {
     Weights::load(&read(path)?).with_context(|| path.display().to_string())
 }
 
+/// The largest weight file; ours have less than one MiB.
+const MOST: Size = Size(64 << 20);
 const INSIDE: &str = "the weights in this program";
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("weights {}", path.display()))
+/// The bytes of a weight file, whatever is in it.
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    small_file::read(path, MOST).with_context(|| format!("weights {}", path.display()))
 }

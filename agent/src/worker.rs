@@ -140,10 +140,8 @@ pub struct Worker {
 #[derive(Default)]
 struct Bench {
     lanes: Vec<Lane>,
-    /// The lanes' pictures, and those of lanes that are gone.
+    /// Each lane's picture.
     views: Vec<Arc<InterfaceView>>,
-    /// Where each lane's picture is.
-    places: Vec<usize>,
     /// What wants to be known of them.
     questions: Questions,
     finish: bool,
@@ -206,7 +204,6 @@ impl Worker {
                         self.top,
                         &self.watch,
                     )?));
-                    bench.places.push(bench.views.len() - 1);
                     bench.lanes.push(*lane);
                     self.show(bench);
                 }
@@ -260,12 +257,12 @@ impl Worker {
         let lane = &mut bench.lanes[at];
         lane.close()?;
         lane.ended = true;
-        let view = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
         let summary = Summary::of(lane, self.top)?;
-        bench.views[bench.places[at]] = view;
-        if !self.keep_ended {
+        if self.keep_ended {
+            bench.views[at] = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
+        } else {
             bench.lanes.remove(at);
-            bench.places.remove(at);
+            bench.views.remove(at);
         }
         self.show(bench);
         // Nobody has to be interested.
@@ -274,12 +271,12 @@ impl Worker {
     }
 
     fn publish(&self, bench: &mut Bench) -> anyhow::Result<()> {
-        for (lane, place) in bench.lanes.iter_mut().zip(&bench.places) {
+        for (lane, view) in bench.lanes.iter_mut().zip(&mut bench.views) {
             lane.tally
                 .ring_used
                 .store(lane.ring.slots() as u64, Relaxed);
             if std::mem::take(&mut lane.dirty) {
-                bench.views[*place] = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
+                *view = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
             }
         }
         self.show(bench);
@@ -304,6 +301,8 @@ pub fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::pipeline::{Key, Pipeline, Purpose};
 
     #[test]
     fn so_many_questions_wait_and_no_more() {
@@ -320,5 +319,28 @@ mod tests {
         assert!(ask().is_ok(), "one has gone");
         drop(worker);
         assert_eq!(ask().err(), Some(Unasked::WorkerGone));
+    }
+
+    /// A replay of many files would keep the lists of all of them otherwise.
+    #[test]
+    fn a_file_that_has_ended_is_kept_only_for_those_who_ask() {
+        for serve in [false, true] {
+            let purpose = Purpose::Replay {
+                window: None,
+                history: true,
+                exactly: false,
+                serve,
+                sketch: true,
+            };
+            let mut pipeline =
+                Pipeline::start(&Config::default(), purpose, 10, &Key::of_seed(1)).unwrap();
+            for file in ["a", "b"] {
+                drop(pipeline.add(file).unwrap());
+                pipeline.wait_for_end().unwrap();
+            }
+            let shown = pipeline.snapshot.load().interfaces.len();
+            assert_eq!(shown, if serve { 2 } else { 0 });
+            pipeline.finish(None).unwrap();
+        }
     }
 }

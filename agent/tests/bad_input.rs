@@ -20,6 +20,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
     let empty = file("empty.pcap", "");
     let bad_key = file("key.toml", "[capture]\npromiscous = true\n");
     let bad_value = file("value.toml", "[sketch]\nbatch = 0\n");
+    let stream = file("stream.txt", "1 2\n");
     let foreign = file("foreign.safetensors", "these are no weights");
     let weights = file(
         "weights.toml",
@@ -44,6 +45,18 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
     let tight = file("tight.toml", "[sketch]\nmemory = \"64KiB\"\n");
     let sampled = file("sampled.toml", "[capture]\nsample = 3\n");
     let endless = file("endless.toml", "[window]\nlength = \"0s\"\n");
+    // A device that never ends, a pipe nobody writes to, more than is sensible.
+    let zero = file("zero.toml", "[sketch]\nweights = \"/dev/zero\"\n");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let pipe = pipe.to_str().unwrap();
+    let piped = file("piped.toml", &format!("[sketch]\nweights = {pipe:?}\n"));
+    let long = file("long.toml", &"# nothing\n".repeat(200_000));
+    let vast = folder.path().join("vast.safetensors");
+    let sparse = std::fs::File::create(&vast).unwrap();
+    sparse.set_len(100 << 30).unwrap();
+    let vast = vast.to_str().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
 
@@ -90,6 +103,37 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
             &["run", "-i", "lo", "-c", &missing],
             1,
             &["/no/such.safetensors"],
+        ),
+        (
+            &["check-config", "/dev/zero"],
+            78,
+            &["/dev/zero", "not a regular file"],
+        ),
+        (
+            &["run", "-i", "lo", "-c", pipe],
+            78,
+            &["pipe", "not a regular file"],
+        ),
+        (&["check-config", &long], 78, &["long.toml", "1MiB"]),
+        (
+            &["run", "-i", "lo", "-c", &zero],
+            1,
+            &["/dev/zero", "not a regular file"],
+        ),
+        (
+            &["replay", &text, "-c", &piped],
+            1,
+            &["pipe", "not a regular file"],
+        ),
+        (
+            &["eval", &stream, "--weights", vast],
+            1,
+            &["vast.safetensors", "larger than 64MiB"],
+        ),
+        (
+            &["eval", &stream, "--methods", "cu", "--load-state", pipe],
+            1,
+            &["pipe", "not a regular file"],
         ),
         (
             &["check-config", "/no/such.toml"],

@@ -182,6 +182,7 @@ fn bad_streams_and_budgets_are_explained() {
     };
     let bad_line = file("bad.txt", b"1 2\n1 two\n");
     let odd = file("odd.u32", &[1; 12]);
+    let endless = file("endless.txt", b"1 2 4611686018427387904\n1 3 1\n");
     let empty = file("empty.txt", b"# nothing\n");
     let foreign = file("foreign.safetensors", b"no weights");
     let paper = concat!(env!("CARGO_MANIFEST_DIR"), "/../weights/paper.safetensors");
@@ -189,6 +190,7 @@ fn bad_streams_and_budgets_are_explained() {
     let cases: &[(&[&str], &[&str])] = &[
         (&[&bad_line], &["bad.txt", "line 2", "two"]),
         (&[&odd], &["odd.u32", "12 bytes"]),
+        (&[&endless], &["endless.txt", "line 2", "add up"]),
         (&[&empty], &["empty.txt", "empty"]),
         (&["/no/such"], &["/no/such"]),
         (
@@ -279,4 +281,31 @@ fn every_part_of_the_packed_profile_can_be_left_out_to_see_what_it_is_worth() {
     are(&["--without", "crown,witnesses"]);
     let learned = are(&["--codes", "learned"]);
     assert!(learned < 1.5 * whole, "{learned}, hashed {whole}");
+}
+
+/// Weights far beyond what cells can hold, and memory beyond the machine's.
+#[test]
+fn huge_weights_end_and_huge_budgets_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("huge.txt");
+    let heavy = (1..=5).map(|n| format!("{n} 9 100000000000000\n{n} 8\n"));
+    std::fs::write(&path, heavy.collect::<String>()).unwrap();
+    let path = path.to_str().unwrap();
+    let start = std::time::Instant::now();
+    let report = eval(&[path]);
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+    let exact = row(&report, "exact")["are"].clone();
+    assert_eq!(exact, 0.0);
+    assert!(row(&report, "crane-paper")["are"].is_number());
+
+    for size in ["2GiB", "100GiB", "17179869183GiB"] {
+        let output = agent(&["eval", path, "--memory", size]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for part in ["--memory", size, "allowed is up to"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    let output = agent(&["eval", path, "--methods", "two"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

@@ -164,3 +164,80 @@ fn one_signal_ends_the_wait_at_a_pipe() {
         drop(stdin);
     }
 }
+
+/// A packet of an interface, a tick after another.
+fn packet(interface: u32, tick: u32) -> Vec<u8> {
+    let data = frame(address(interface), address(1000), 10);
+    let length = data.len() as u32;
+    let mut body = words(&[interface, 0, tick, length, length]);
+    body.extend(data);
+    body.resize(body.len().next_multiple_of(4), 0);
+    pcapng_block(6, &body)
+}
+
+/// Laptops describe dozens of interfaces and use one.
+#[test]
+fn interfaces_without_packets_cost_nothing_and_are_not_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.pcapng");
+    let interfaces = (0..1000).flat_map(|n| {
+        let name = format!("if{n:06}");
+        let options = [&[2, 0, 8, 0], name.as_bytes(), &[0; 4]].concat();
+        pcapng_block(1, &[words(&[1, 65535]), options].concat())
+    });
+    let mut bytes: Vec<u8> = pcapng_head().into_iter().chain(interfaces).collect();
+    let empty = bytes.clone();
+    // The order is that of the file, not that of the packets.
+    for (tick, interface) in [(1, 700), (2, 3), (3, 700)] {
+        bytes.extend(packet(interface, tick));
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let output = replay(&path);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = json(&output);
+    let entries = report["captures"].as_array().unwrap().iter();
+    let entries: Vec<_> = entries
+        .map(|entry| (entry["interface"].as_str().unwrap(), &entry["edges"]))
+        .collect();
+    assert_eq!(
+        entries,
+        [("if000003", &Value::from(1)), ("if000700", &2.into())]
+    );
+    std::fs::write(&path, empty).unwrap();
+    nothing_is_no_error(&path);
+}
+
+#[test]
+fn a_capture_of_nothing_is_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nothing.pcapng");
+    std::fs::write(&path, pcapng_head()).unwrap();
+    nothing_is_no_error(&path);
+    write_pcap(&path, &[]);
+    nothing_is_no_error(&path);
+
+    std::fs::write(&path, [pcapng_head(), packet(0, 1)].concat()).unwrap();
+    let output = replay(&path);
+    assert_eq!(output.status.code(), Some(1));
+    let error = json(&output)["captures"][0]["error"].clone();
+    let error = error.as_str().unwrap();
+    assert!(error.contains("interface 0, which was not"), "{error}");
+    assert!(stderr(&output).contains(error), "{}", stderr(&output));
+}
+
+/// JSON, table and exit code agree that all went well.
+fn nothing_is_no_error(path: &Path) {
+    let output = replay(path);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+    let report = json(&output);
+    let captures = report["captures"].as_array().unwrap();
+    assert_eq!(captures.len(), 1, "{report}");
+    assert_eq!(captures[0]["path"], path.to_str().unwrap());
+    assert_eq!(captures[0]["packets"], 0);
+    assert_eq!(captures[0].get("error"), None);
+    let output = agent(&["replay", "-q", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("0 packets, 0 bytes, 0 edges"), "{text}");
+}

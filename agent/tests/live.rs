@@ -328,3 +328,19 @@ fn a_direction_and_a_sample_can_be_chosen() {
         "{edges} of 400, estimated {scaled}"
     );
 }
+
+#[test]
+fn a_terminal_that_goes_away_does_not_end_it() {
+    let Some(cable) = Cable::lay() else { return };
+    let mut agent = cable.capture(&["-i", "cable"]);
+    agent.signal("-HUP");
+    agent.signal("-HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    cable.ping(5);
+    eventually("its packets", || {
+        let labels = [("interface", "cable")];
+        let edges = series(&cable.metrics(), "crane_sketch_edges_total", &labels);
+        (edges == Some(10.0)).then_some(())
+    });
+    assert_eq!(agent.stop("-TERM").0, Some(0));
+}

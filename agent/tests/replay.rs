@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
 use common::{
     address, agent, arp, frame, json, pcapng_block as block, pcapng_head as head, stderr, words,
     write_pcap,
@@ -295,4 +298,85 @@ fn each_interface_of_a_file_is_reported_by_itself() {
     );
     assert_eq!(captures[0]["top"][0]["packets"], 2);
     assert_eq!(captures[1]["top"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_is_only_decoded_is_not_said_to_be_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    let mut frames = vec![frame(address(1), address(2), 8); 10];
+    frames.push(arp());
+    write_pcap(&path, &frames);
+    let path = path.to_str().unwrap();
+    let output = agent(&["replay", "-q", path, "--format", "json", "--no-sketch"]);
+    let capture = json(&output)["captures"][0].clone();
+    assert_eq!(
+        (&capture["packets"], &capture["edges"]),
+        (&11.into(), &0.into())
+    );
+    assert_eq!(capture["ignored"], json!({"not_ip": 1, "not_stored": 10}));
+}
+
+#[test]
+fn a_sketch_that_grows_says_so_only_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    let frames: Vec<_> = (0..20_000)
+        .map(|n| frame(address(n), address(n + 1), 0))
+        .collect();
+    write_pcap(&path, &frames);
+    let config = folder.path().join("small.toml");
+    std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
+    let (path, config) = (path.to_str().unwrap(), config.to_str().unwrap());
+    let said = |more: &[&str]| stderr(&agent(&[&["replay", path, "-c", config], more].concat()));
+    assert!(said(&["-v"]).contains("the sketch has grown"));
+    assert_eq!(said(&[]), "");
+}
+
+#[test]
+fn a_name_cannot_give_orders_to_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("\x1b[31m\r\n\u{9b}.pcap");
+    write_pcap(&path, &[arp()]);
+    let missing = folder.path().join("\x1b[2Jgone.pcap");
+    let (path, missing) = (path.to_str().unwrap(), missing.to_str().unwrap());
+    let is_tame = |bytes: &[u8]| {
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let wild = text.chars().find(|c| c.is_control() && *c != '\n');
+        assert_eq!(wild, None, "{text:?}");
+        text
+    };
+    let output = agent(&["replay", path, missing]);
+    let table = is_tame(&output.stdout);
+    assert!(table.contains("\\u{1b}[31m\\r\\n\\u{9b}.pcap\n"), "{table}");
+    let said = is_tame(&output.stderr);
+    assert!(said.contains("\\u{1b}[2Jgone.pcap: no such file"), "{said}");
+    // Programs get the name as it is.
+    let output = agent(&["replay", "-q", path, "--format", "json"]);
+    assert_eq!(json(&output)["captures"][0]["path"], path);
+    // Logs: a directory in which something cannot be read.
+    std::os::unix::fs::symlink("/no/such", folder.path().join("\x1b[1m\n.pcap")).unwrap();
+    let said = is_tame(&agent(&["replay", folder.path().to_str().unwrap()]).stderr);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for command in ["check-config", "eval"] {
+        let output = agent(&[command, missing]);
+        is_tame(&output.stdout);
+        assert!(is_tame(&output.stderr).contains("\\u{1b}[2Jgone"));
+    }
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_it_with_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    write_pcap(&path, &vec![frame(address(1), address(2), 8); 1000]);
+    let mut command = Command::new(common::AGENT);
+    command
+        .args(["replay", path.to_str().unwrap(), "--speed", "0.01"])
+        .stdout(Stdio::piped());
+    let mut running = common::Running::start(&mut command);
+    std::thread::sleep(Duration::from_millis(500));
+    let (code, took) = running.stop("-HUP");
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }

@@ -135,10 +135,9 @@ pub trait Sketch: Send {
     /// Where this runs, for people.
     fn device_name(&self) -> String;
 
-    /// Whether a cell has reached its limit, so that counts may be too low.
-    fn is_saturated(&self) -> bool {
-        self.loads().iter().any(|load| load.max >= CELL_LIMIT)
-    }
+    /// Whether a cell or a weight has reached its limit, so that counts may be
+    /// too low.
+    fn is_saturated(&self) -> bool;
 
     /// The estimate for each edge.
     fn query(&self, edges: &[Edge]) -> Result<Vec<f64>> {
@@ -155,6 +154,12 @@ pub trait Sketch: Send {
 /// Largest weight added at once: larger ones go in steps with a carry between
 /// them, so that the bottom layer stays far from its limit.
 const STEP: u64 = 1 << 22;
+/// How many times over a weight may fill the top layer: once fills the cells
+/// in which its pattern is strong, the others take more.
+const TIMES_FULL: f64 = 256.0;
+/// Largest weight of an edge in a batch, however much the layers hold: 2^18
+/// steps, some seconds.
+const MOST: f64 = (1u64 << 40) as f64;
 
 /// Layers of one executor. See the head of this module.
 pub struct Hierarchy<X: Executor> {
@@ -163,6 +168,8 @@ pub struct Hierarchy<X: Executor> {
     settings: Settings,
     planes: Vec<X::Plane>,
     loads: Vec<Load>,
+    /// Whether a weight was too large to be stored in full.
+    overflowed: bool,
 }
 
 impl<X: Executor> Hierarchy<X> {
@@ -175,14 +182,32 @@ impl<X: Executor> Hierarchy<X> {
             settings,
             planes: Vec::new(),
             loads: Vec::new(),
+            overflowed: false,
         };
         hierarchy.reset()?;
         Ok(hierarchy)
     }
 
+    /// The most of an edge that a batch is worth storing. The top layer takes
+    /// every packet, or one in θ^(i−1), and is full long before: the edge's
+    /// estimate stays as it is, more of the same only takes its time. Whatever
+    /// is cut off, the sketch says that it is saturated.
+    fn most(&self) -> u64 {
+        let packets = match self.settings.writes {
+            Writes::Every => 1.0,
+            Writes::Bottom => f64::from(self.settings.theta).powi(self.planes.len() as i32 - 1),
+        };
+        (TIMES_FULL * f64::from(CELL_LIMIT) * packets).min(MOST) as u64
+    }
+
     /// Stores a batch without equal edges, in steps where weights are huge.
     fn store_folded(&mut self, batch: &[Weighted], watch: &mut impl Watch<X>) -> Result<()> {
+        let most = self.most();
         let mut left = batch.to_vec();
+        for arrival in left.iter_mut().filter(|arrival| arrival.weight > most) {
+            arrival.weight = most;
+            self.overflowed = true;
+        }
         while !left.is_empty() {
             let edges: Vec<Edge> = left.iter().map(|w| self.weights.ids.of(w.edge)).collect();
             let weight = left.iter().map(|w| w.weight.min(STEP) as f32).collect();
@@ -358,6 +383,10 @@ impl<X: Executor> Sketch for Hierarchy<X> {
         &self.loads
     }
 
+    fn is_saturated(&self) -> bool {
+        self.overflowed || self.loads.iter().any(|load| load.max >= CELL_LIMIT)
+    }
+
     fn expansions(&self) -> usize {
         self.planes.len() - self.settings.start_layers
     }
@@ -367,6 +396,7 @@ impl<X: Executor> Sketch for Hierarchy<X> {
     }
 
     fn reset(&mut self) -> Result<()> {
+        self.overflowed = false;
         self.planes.clear();
         self.loads.clear();
         for _ in 0..self.settings.start_layers {
@@ -420,6 +450,7 @@ impl<X: Executor> Sketch for Hierarchy<X> {
             .chunks_exact(CODE * CODE)
             .map(|cells| self.executor.plane_from(cells))
             .collect::<Result<_>>()?;
+        self.overflowed = false;
         self.loads = self.executor.read(&planes, &[])?.0;
         self.planes = planes;
         Ok(())

@@ -427,3 +427,31 @@ fn impossible_settings_are_refused_with_a_reason() {
         DeviceChoice::Cuda(3)
     );
 }
+
+/// Beyond what the layers can hold more weight changes nothing but the time it
+/// takes; below, nothing is cut off.
+#[test]
+fn a_weight_without_bound_takes_a_bounded_time_and_saturates() {
+    let edge = Edge::new(1, 2);
+    for writes in [Writes::Every, Writes::Bottom] {
+        for layers in [1, 2] {
+            let weights = weights(writes);
+            let settings = Settings {
+                start_layers: layers,
+                max_layers: layers,
+                ..Settings::of(&weights)
+            };
+            let store = |weight: u64| {
+                let fused = Fused::new(weights.clone());
+                let mut sketch = Hierarchy::new(fused, weights.clone(), settings.clone()).unwrap();
+                sketch.store(&[Weighted::new(edge, weight)]).unwrap();
+                let answer = sketch.query(&[edge]).unwrap()[0];
+                (sketch.is_saturated(), answer)
+            };
+            let (huge, most) = (store(u64::MAX), store(1 << 36));
+            assert!(huge.0 && most.0, "{writes} {layers}");
+            assert_eq!(huge.1, most.1, "{writes} {layers}");
+            assert!(!store(1 << 20).0);
+        }
+    }
+}

@@ -57,7 +57,7 @@ impl Walk<'_> {
     /// What cannot be read is skipped: an archive has more.
     fn entry(&mut self, path: PathBuf) {
         let skipped = |why: &dyn std::fmt::Display| {
-            tracing::warn!(path = %path.display(), "skipped: {why}");
+            tracing::warn!(path = &*path.to_string_lossy(), "skipped: {why}");
         };
         let meta = match fs::metadata(&path) {
             Ok(meta) => meta,

@@ -4,21 +4,22 @@
 //! once and drains whichever has packets, so an idle interface costs nothing.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use pcap::{Active, Capture, Device};
+use anyhow::{Context, anyhow};
+use pcap::{Active, Capture};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use super::pattern::Pattern;
+use super::devices::{self, NoDescriptors};
 use super::{Link, Packet};
 use crate::config;
 use crate::decode::Direction;
+use crate::log::Seldom;
 use crate::ring::Tap;
 
 /// How long a stop or a lost interface may go unnoticed.
@@ -42,90 +43,29 @@ const IN_BLOCKS: u64 = 1 << 20;
 /// us otherwise.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// The interfaces that are meant. When none are named: all that are up,
-/// without loopback; loopback alone if there is nothing else.
-pub fn choose(include: &[Pattern], exclude: &[Pattern]) -> anyhow::Result<Vec<String>> {
-    let devices = list()?;
-    let known = || {
-        let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-        names.join(", ")
-    };
-    let mut chosen: Vec<String> = Vec::new();
-    for pattern in include {
-        for device in devices
-            .iter()
-            .filter(|device| pattern.matches(&device.name))
-        {
-            // A pattern means what can be captured; a name is taken at its word.
-            if (pattern.is_name() || device.flags.is_up()) && !chosen.contains(&device.name) {
-                chosen.push(device.name.clone());
-            }
-        }
-        if !devices.iter().any(|device| pattern.matches(&device.name)) {
-            let none = match pattern.is_name() {
-                true => "no such interface:",
-                false => "no interface matches",
-            };
-            bail!("{none} {pattern} (this machine has {})", known());
-        }
-    }
-    if include.is_empty() {
-        let up = |loopback: bool| {
-            let up = devices.iter().filter(|device| device.flags.is_up());
-            let of_kind = up.filter(move |device| device.flags.is_loopback() == loopback);
-            of_kind
-                .map(|device| device.name.clone())
-                .collect::<Vec<_>>()
-        };
-        chosen = up(false);
-        if chosen.is_empty() {
-            chosen = up(true);
-        }
-    }
-    chosen.retain(|name| !exclude.iter().any(|pattern| pattern.matches(name)));
-    if chosen.is_empty() {
-        bail!(
-            "no interface is left to capture: this machine has {}",
-            known()
-        );
-    }
-    Ok(chosen)
-}
-
-/// Network interfaces of this machine, without libpcap's pseudo devices.
-pub fn list() -> anyhow::Result<Vec<Device>> {
-    let mut devices = Device::list().context("interfaces cannot be listed")?;
-    devices.retain(|device| exists(&device.name));
-    Ok(devices)
-}
-
-fn exists(name: &str) -> bool {
-    index(name).is_some()
-}
-
-/// The kernel's number of an interface: one that is made anew has another.
-fn index(name: &str) -> Option<u32> {
-    if name.contains('/') {
-        return None;
-    }
-    let file = Path::new("/sys/class/net").join(name).join("ifindex");
-    std::fs::read_to_string(file).ok()?.trim().parse().ok()
-}
-
 /// An interface and where its packets go.
 pub struct Interface {
     name: String,
     tap: Tap,
     capture: Option<Open>,
+    /// Where it comes from while it is being opened again.
+    opening: Option<Receiver<anyhow::Result<Open>>>,
     retry_at: Instant,
-    settings: config::Capture,
+    shortage: Seldom,
+    settings: Settings,
+}
+
+/// How a capture is opened.
+#[derive(Clone)]
+struct Settings {
+    capture: config::Capture,
     buffer: u64,
 }
 
 struct Open {
     capture: Capture<Active>,
     link: Link,
-    index: Option<u32>,
+    index: u32,
     dropped: Wrapping,
     interface_dropped: Wrapping,
     looked_at: Instant,
@@ -138,8 +78,15 @@ struct Open {
 struct Wrapping(u32);
 
 impl Wrapping {
+    /// How far it went. One that went back has not: libpcap takes what it
+    /// cannot read just now for 0.
     fn advance(&mut self, now: u32) -> u64 {
-        u64::from(now.wrapping_sub(std::mem::replace(&mut self.0, now)))
+        let step = now.wrapping_sub(self.0);
+        if step > u32::MAX / 2 {
+            return 0;
+        }
+        self.0 = now;
+        step.into()
     }
 }
 
@@ -152,53 +99,60 @@ impl Interface {
             name: name.into(),
             tap,
             capture: None,
+            opening: None,
             retry_at: Instant::now(),
-            settings: settings.clone(),
-            buffer: buffer.clamp(BUFFER.0, BUFFER.1),
+            shortage: Seldom::default(),
+            settings: Settings {
+                capture: settings.clone(),
+                buffer: buffer.clamp(BUFFER.0, BUFFER.1),
+            },
         }
     }
 
     fn open(&mut self) -> anyhow::Result<()> {
-        self.capture = Some(self.start()?);
-        self.tap.tally().up.store(true, Relaxed);
+        self.begin(self.settings.open(&self.name)?);
         Ok(())
     }
 
-    fn start(&self) -> anyhow::Result<Open> {
-        let name = &self.name;
-        anyhow::ensure!(exists(name), "no such interface: {name}");
-        let mut capture = Capture::from_device(name.as_str())?
-            .snaplen(i32::from(self.settings.snaplen))
-            .promisc(self.settings.promiscuous)
-            .buffer_size(i32::try_from(self.buffer)?)
-            .timeout(HAND_OVER.as_millis() as i32)
-            .immediate_mode(!self.is_in_blocks())
-            .open()
-            .map_err(|error| explain(name, &error))?
-            .setnonblock()?;
-        let direction = match self.settings.direction {
-            Direction::Both => None,
-            Direction::In => Some(pcap::Direction::In),
-            Direction::Out => Some(pcap::Direction::Out),
-        };
-        if let Some(direction) = direction {
-            let chosen = capture.direction(direction);
-            chosen.with_context(|| format!("{name} does not tell directions apart"))?;
+    fn begin(&mut self, open: Open) {
+        self.capture = Some(open);
+        self.tap.tally().up.store(true, Relaxed);
+    }
+
+    /// Opens it again, in a thread of its own: names in a filter are looked up
+    /// anew, which may take long, and others are captured meanwhile. To keep
+    /// the compiled filter would spare that, but libpcap's is only set through
+    /// unsafe code. None as long as there is no result.
+    fn reopen(&mut self) -> Option<anyhow::Result<Open>> {
+        if let Some(opening) = &self.opening {
+            let result = match opening.try_recv() {
+                Ok(result) => result,
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => Err(anyhow!("opening it panicked")),
+            };
+            self.opening = None;
+            return Some(result);
         }
-        if let Some(filter) = &self.settings.filter {
-            capture
-                .filter(filter, true)
-                .with_context(|| format!("filter {filter:?} on {name}"))?;
+        if Instant::now() < self.retry_at {
+            return None;
         }
-        Ok(Open {
-            link: Link(u32::try_from(capture.get_datalink().0)?),
-            index: index(name),
-            capture,
-            dropped: Wrapping::default(),
-            interface_dropped: Wrapping::default(),
-            looked_at: Instant::now(),
-            quiet: true,
-        })
+        self.retry_at = Instant::now() + RETRY;
+        match devices::index(&self.name) {
+            Ok(Some(_)) => {}
+            Ok(None) => return None,
+            Err(error) => return Some(Err(devices::explain(error))),
+        }
+        let (done, opening) = mpsc::channel();
+        let (name, settings) = (self.name.clone(), self.settings.clone());
+        let opener = thread::Builder::new().name("open".into()).spawn(move || {
+            // Nobody waits for it after a stop.
+            let _ = done.send(settings.open(&name));
+        });
+        match opener {
+            Ok(_) => self.opening = Some(opening),
+            Err(error) => return Some(Err(error.into())),
+        }
+        None
     }
 
     /// Has `epoll` tell by the number `at` that there are packets. Closing the
@@ -212,7 +166,7 @@ impl Interface {
     }
 
     fn is_in_blocks(&self) -> bool {
-        self.buffer >= IN_BLOCKS
+        self.settings.is_in_blocks()
     }
 
     /// Takes what the kernel has, though not too much at once; an error
@@ -275,26 +229,75 @@ impl Interface {
         match &self.capture {
             Some(open) if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } => {
                 // libpcap may miss this: it looks once, maybe too early.
-                if open.index != index(&self.name) {
-                    self.drain();
-                    self.lose(&"the interface is gone");
-                } else {
-                    self.count_drops();
+                match devices::index(&self.name) {
+                    Ok(index) if index != Some(open.index) => {
+                        self.drain();
+                        self.lose(&"the interface is gone");
+                    }
+                    // Who cannot ask does not know.
+                    Ok(_) | Err(_) => self.count_drops(),
                 }
             }
-            None if Instant::now() >= self.retry_at => match self.open() {
-                Ok(()) => {
+            Some(_) => {}
+            None => match self.reopen() {
+                Some(Ok(open)) => {
+                    self.begin(open);
                     tracing::info!(interface = self.name, "capture is back");
                     return true;
                 }
-                Err(error) => {
-                    tracing::debug!(interface = self.name, "{error:#}");
-                    self.retry_at = Instant::now() + RETRY;
+                Some(Err(error)) if error.is::<NoDescriptors>() && self.shortage.allows() => {
+                    tracing::warn!(interface = self.name, "{error:#}");
                 }
+                Some(Err(error)) => tracing::debug!(interface = self.name, "{error:#}"),
+                None => {}
             },
-            _ => {}
         }
         false
+    }
+}
+
+impl Settings {
+    fn is_in_blocks(&self) -> bool {
+        self.buffer >= IN_BLOCKS
+    }
+
+    /// Opens a capture on the interface `name`.
+    fn open(&self, name: &str) -> anyhow::Result<Open> {
+        let index = devices::index(name).map_err(devices::explain)?;
+        let index = index.with_context(|| format!("no such interface: {name}"))?;
+        let mut capture = Capture::from_device(name)
+            .map_err(|error| explain(name, error))?
+            .snaplen(i32::from(self.capture.snaplen))
+            .promisc(self.capture.promiscuous)
+            .buffer_size(i32::try_from(self.buffer)?)
+            .timeout(HAND_OVER.as_millis() as i32)
+            .immediate_mode(!self.is_in_blocks())
+            .open()
+            .map_err(|error| explain(name, error))?
+            .setnonblock()?;
+        let direction = match self.capture.direction {
+            Direction::Both => None,
+            Direction::In => Some(pcap::Direction::In),
+            Direction::Out => Some(pcap::Direction::Out),
+        };
+        if let Some(direction) = direction {
+            let chosen = capture.direction(direction);
+            chosen.with_context(|| format!("{name} does not tell directions apart"))?;
+        }
+        if let Some(filter) = &self.capture.filter {
+            capture
+                .filter(filter, true)
+                .with_context(|| format!("filter {filter:?} on {name}"))?;
+        }
+        Ok(Open {
+            link: Link(u32::try_from(capture.get_datalink().0)?),
+            index,
+            capture,
+            dropped: Wrapping::default(),
+            interface_dropped: Wrapping::default(),
+            looked_at: Instant::now(),
+            quiet: true,
+        })
     }
 }
 
@@ -365,15 +368,29 @@ fn watch(interfaces: &mut [Interface], stop: &AtomicBool) -> rustix::io::Result<
 }
 
 /// libpcap's errors in the words of this agent.
-fn explain(name: &str, error: &pcap::Error) -> anyhow::Error {
+fn explain(name: &str, error: pcap::Error) -> anyhow::Error {
     let text = error.to_string();
     if text.contains("permi") || text.contains("CAP_NET_RAW") {
         let program = std::env::current_exe()
             .map_or_else(|_| "crane-agent".into(), |p| p.display().to_string());
-        return anyhow::anyhow!(
+        return anyhow!(
             "no permission to capture on {name}: run as root, or grant CAP_NET_RAW with \
              `sudo setcap cap_net_raw+ep {program}`, or see the agent at work without it: `make demo`"
         );
     }
-    anyhow::anyhow!("cannot capture on {name}: {text}")
+    devices::explain(error).context(format!("cannot capture on {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_wraps_but_does_not_go_back() {
+        let mut counter = Wrapping(u32::MAX - 1);
+        assert_eq!(counter.advance(3), 5);
+        // Unreadable for a while.
+        assert_eq!(counter.advance(0), 0);
+        assert_eq!(counter.advance(4), 1);
+    }
 }

@@ -6,6 +6,7 @@
 mod buffer;
 mod clock;
 pub mod damage;
+pub mod devices;
 pub mod file;
 pub mod folder;
 pub mod input;

@@ -1,11 +1,13 @@
 //! `crane-agent query` and `crane-agent top`: clients of a running agent.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use serde_json::Value;
 
 use crate::cli::{Ask, By, Query, ReportFormat, Top, WindowName};
 use crate::http::client;
+use crate::plain;
 
 /// Asks about a pair or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
@@ -81,10 +83,10 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
             format!("{} → {}", text(&entry["src"]), text(&entry["dst"]))
         })?;
         write_list(out, "sources", &interface["sources"], |entry| {
-            text(&entry["ip"]).to_owned()
+            text(&entry["ip"]).into_owned()
         })?;
         write_list(out, "destinations", &interface["destinations"], |entry| {
-            text(&entry["ip"]).to_owned()
+            text(&entry["ip"]).into_owned()
         })?;
     }
     Ok(())
@@ -128,6 +130,6 @@ fn common(ask: &Ask) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn text(value: &Value) -> Cow<'_, str> {
+    plain::text(value.as_str().unwrap_or_default())
 }

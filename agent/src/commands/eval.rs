@@ -15,10 +15,15 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cli::{CodeKind, Eval, ReportFormat};
-use crate::eval::methods::{self, CraneOptions};
+use crate::eval::methods::{self, CraneOptions, Method};
 use crate::eval::report::{Figures, Report};
 use crate::eval::score::{Score, mean};
 use crate::eval::stream;
+use crate::size::Size;
+use crate::small_file;
+
+/// The largest state: that of an exact map may be larger than any budget.
+const MOST_STATE: Size = Size(16 << 30);
 
 /// Measures all methods that were asked for.
 pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
@@ -50,8 +55,8 @@ pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
     };
     let truth = Truth::of(arrivals, args.sketch.seed());
     let mut results = Vec::with_capacity(args.methods.len());
-    for name in &args.methods {
-        results.push(measure(name, args, &crane, &truth)?);
+    for method in &args.methods {
+        results.push(measure(*method, args, &crane, &truth)?);
     }
     let report = Report {
         stream: args.stream.display().to_string(),
@@ -137,13 +142,14 @@ struct Stored {
 }
 
 fn measure(
-    name: &str,
+    which: Method,
     args: &Eval,
     crane: &CraneOptions,
     truth: &Truth,
 ) -> anyhow::Result<Figures> {
     let (bytes, seed) = (args.memory.0 as usize, args.sketch.seed());
-    let mut variants = match methods::make(name, bytes, seed, crane) {
+    let name = which.name();
+    let mut variants = match methods::make(which, bytes, seed, crane) {
         Ok(variants) => variants,
         Err(error) => {
             return Ok(Figures {
@@ -197,7 +203,7 @@ fn measure(
         query_per_second: per_second(truth.edges.len(), best.asking),
         ..Figures::default()
     };
-    if name == "crane-paper" {
+    if which == Method::CranePaper {
         let mut sums = vec![0.0; truth.nodes.len()];
         for (answer, ends) in best.answers.iter().zip(&truth.ends) {
             ends.iter().for_each(|end| sums[*end] += answer);
@@ -205,7 +211,7 @@ fn measure(
         figures.node_are_summed = node_are(sums, truth);
     }
     if args.load_state.is_none() {
-        let answers = flux(name, bytes, seed, crane, &best, truth)?;
+        let answers = flux(which, bytes, seed, crane, &best, truth)?;
         figures.node_recall = [Direction::Out, Direction::In]
             .map(|direction| node_recall(&answers, direction, truth));
         figures.node_are = node_are(answers, truth);
@@ -244,7 +250,7 @@ fn ask(
 
 /// The flux of all nodes: the method's own answer, or that of another sketch of the same size that stores nodes instead of edges.
 fn flux(
-    name: &str,
+    which: Method,
     bytes: usize,
     seed: u64,
     crane: &CraneOptions,
@@ -258,7 +264,7 @@ fn flux(
     if let Some(answers) = own.collect::<Option<Vec<f64>>>() {
         return Ok(answers);
     }
-    let mut method = methods::make(name, bytes, seed, crane)?.swap_remove(best.variant);
+    let mut method = methods::make(which, bytes, seed, crane)?.swap_remove(best.variant);
     for chunk in truth.arrivals.chunks(1 << 16) {
         let ends = chunk.iter().flat_map(|Weighted { edge, weight }| {
             let both = [
@@ -325,7 +331,8 @@ fn write_state(path: &Path, name: &str, best: &Stored) -> anyhow::Result<()> {
 }
 
 fn read_state(path: &Path, name: &str) -> anyhow::Result<(usize, Vec<u8>)> {
-    let file = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = small_file::read(path, MOST_STATE);
+    let file = file.with_context(|| format!("cannot read {}", path.display()))?;
     let head = file.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let variant = std::str::from_utf8(head).ok().and_then(|head| {
         head.strip_prefix(&format!("crane-agent eval state: {name} "))?

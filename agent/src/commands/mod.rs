@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use crate::capture::live;
+use crate::capture::devices;
 use crate::cli::{Cli, Command, SketchArgs};
 use crate::config::Config;
-use crate::sample;
+use crate::{plain, sample};
 
 /// Runs a command; the exit code is its answer.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -29,7 +29,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Query(args) => ask::query(&args, &mut out)?,
         Command::Top(args) => ask::top(&args, &mut out)?,
         Command::Interfaces => {
-            for device in live::list()? {
+            for device in devices::list()? {
                 let state = if device.flags.is_up() { "up" } else { "down" };
                 let addresses: Vec<String> = device
                     .addresses
@@ -39,14 +39,14 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
                 writeln!(
                     out,
                     "{:<16} {state:<5} {}",
-                    device.name,
+                    plain::text(&device.name),
                     addresses.join(" ")
                 )?;
             }
         }
         Command::CheckConfig { file } => {
             Config::read(&file)?;
-            writeln!(out, "{}: ok", file.display())?;
+            writeln!(out, "{}: ok", plain::path(&file))?;
         }
         Command::Sample {
             file,
@@ -55,7 +55,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             seed,
         } => {
             sample::write(&file, kind, packets, seed)?;
-            writeln!(out, "{}: {packets} packets", file.display())?;
+            writeln!(out, "{}: {packets} packets", plain::path(&file))?;
         }
         Command::Man => write_manual(&mut out)?,
         Command::Completions { shell } => {

@@ -22,7 +22,7 @@ use crate::http::{self, Source};
 use crate::pipeline::{Key, Pipeline, Purpose};
 use crate::report::{CaptureReport, Report};
 use crate::ring::Tap;
-use crate::stop;
+use crate::stop::{self, Hangup};
 
 /// Packets between two looks at the progress bar.
 const BAR_EVERY: u64 = 1 << 16;
@@ -42,7 +42,7 @@ pub fn run(args: &Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
         !args.verify || config.capture.sample == 1,
         "--verify needs every packet: set capture.sample = 1"
     );
-    let stop = stop::on_signal()?;
+    let stop = stop::on_signal(Hangup::Ends)?;
     let listeners = args.serve.then(|| http::bind(&config.export)).transpose()?;
 
     let purpose = Purpose::Replay {
@@ -130,10 +130,12 @@ fn refuse_pipes(paths: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file on its way, with a lane for each of its interfaces.
+/// A file on its way, with a lane for each of its interfaces that has packets:
+/// captures describe dozens and use one.
 struct File {
     path: PathBuf,
-    interfaces: Vec<Interface>,
+    /// By their position in the file.
+    interfaces: Vec<Option<Interface>>,
     /// What went wrong, for people.
     error: Option<String>,
     /// Added to packet times, so that a loop does not turn time back.
@@ -159,13 +161,15 @@ impl File {
     /// Passes on what the taps still hold. A worker that is gone says itself
     /// why.
     fn hand_over(&mut self) {
-        for interface in &mut self.interfaces {
+        for interface in self.interfaces.iter_mut().flatten() {
             let _ = interface.tap.as_mut().map(Tap::deliver_all);
         }
     }
 
+    #[inline]
     fn tap(&mut self, interface: u32) -> Option<&mut Tap> {
-        self.interfaces.get_mut(interface as usize)?.tap.as_mut()
+        let interface = self.interfaces.get_mut(interface as usize)?;
+        interface.as_mut()?.tap.as_mut()
     }
 }
 
@@ -197,7 +201,6 @@ impl Player<'_> {
                 // A pipe seems to end when a signal comes.
                 Err(_) if self.stop.load(Relaxed) => break,
                 Err(damage) => {
-                    self.open_lanes(file, &capture)?;
                     let (packet, byte) = (capture.packets() + 1, capture.offset());
                     return Err(format!(
                         "{damage} (at byte {byte}, in packet {packet}); everything before is counted"
@@ -223,7 +226,8 @@ impl Player<'_> {
                         interface,
                         ..
                     } = packet;
-                    self.open_lanes(file, &capture)?;
+                    let name = capture.interfaces().get(interface as usize);
+                    let name = name.and_then(|interface| interface.name.clone());
                     let packet = Packet {
                         data: &data,
                         wire_len,
@@ -231,10 +235,7 @@ impl Player<'_> {
                         link,
                         interface,
                     };
-                    match file.tap(interface) {
-                        Some(tap) => tap.deliver(&packet),
-                        None => return Err(format!("interface {interface} is not described")),
-                    }
+                    self.open_lane(file, interface, name)?.deliver(&packet)
                 }
             };
             if delivered.is_err() {
@@ -245,31 +246,43 @@ impl Player<'_> {
             }
         }
         bar.finish_and_clear();
-        self.open_lanes(file, &capture)?;
+        if file.interfaces.is_empty() {
+            // A file without packets is still one that was read.
+            let name = match capture.interfaces() {
+                [only] => only.name.clone(),
+                _ => None,
+            };
+            self.open_lane(file, 0, name)?;
+        }
         Ok(())
     }
 
-    /// Makes lanes for the interfaces that were described since.
-    fn open_lanes(&mut self, file: &mut File, capture: &CaptureFile) -> Result<(), String> {
-        for interface in &capture.interfaces()[file.interfaces.len()..] {
-            let path = file.path.display();
-            let lane = match &interface.name {
-                Some(name) => format!("{path}:{name}"),
-                None => path.to_string(),
-            };
-            let lane = self.unique(lane);
-            let tap = self
-                .pipeline
-                .add(&lane)
-                .map_err(|error| format!("{error:#}"))?;
-            tap.tally().up.store(true, Relaxed);
-            file.interfaces.push(Interface {
-                lane,
-                name: interface.name.clone(),
-                tap: Some(tap),
-            });
+    /// Makes a lane for the interface that is at this position of the file.
+    fn open_lane<'a>(
+        &mut self,
+        file: &'a mut File,
+        position: u32,
+        name: Option<String>,
+    ) -> Result<&'a mut Tap, String> {
+        let path = file.path.display();
+        let lane = match &name {
+            Some(name) => format!("{path}:{name}"),
+            None => path.to_string(),
+        };
+        let lane = self.unique(lane);
+        let tap = self.pipeline.add(&lane);
+        let tap = tap.map_err(|error| format!("{error:#}"))?;
+        tap.tally().up.store(true, Relaxed);
+        let position = position as usize;
+        if file.interfaces.len() <= position {
+            file.interfaces.resize_with(position + 1, || None);
         }
-        Ok(())
+        let interface = file.interfaces[position].insert(Interface {
+            lane,
+            name,
+            tap: None,
+        });
+        Ok(interface.tap.insert(tap))
     }
 
     /// Labels have to differ, also where a file is given twice.
@@ -283,20 +296,16 @@ impl Player<'_> {
     /// Waits until the sketch has all packets of a file, and reports on it.
     fn end(&mut self, file: &mut File) -> anyhow::Result<Vec<CaptureReport>> {
         let path = file.path.display().to_string();
-        if file.interfaces.is_empty() {
-            let error = file
-                .error
-                .clone()
-                .unwrap_or_else(|| "stopped before it was read".into());
-            return Ok(vec![CaptureReport::unreadable(path, error)]);
+        if let ([], Some(error)) = (&file.interfaces[..], &file.error) {
+            return Ok(vec![CaptureReport::unreadable(path, error.clone())]);
         }
-        for interface in &mut file.interfaces {
+        for interface in file.interfaces.iter_mut().flatten() {
             if let Some(tap) = interface.tap.take() {
                 tap.tally().up.store(false, Relaxed);
             }
         }
         let mut ended = Vec::new();
-        for _ in &file.interfaces {
+        for _ in file.interfaces.iter().flatten() {
             ended.push(self.pipeline.wait_for_end()?);
         }
         let report = |interface: &Interface| {
@@ -311,7 +320,8 @@ impl Player<'_> {
                 file.error.clone(),
             ))
         };
-        Ok(file.interfaces.iter().filter_map(report).collect())
+        let interfaces = file.interfaces.iter().flatten();
+        Ok(interfaces.filter_map(report).collect())
     }
 }
 

@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::configure;
+use crate::capture::devices;
 use crate::capture::live::{self, Interface};
 use crate::cli::Run;
 use crate::http::{self, Source};
 use crate::pipeline::{Key, Pipeline, Purpose};
 use crate::report::Summary;
-use crate::stop;
+use crate::stop::{self, Hangup};
 
 /// How long packets that wait in the rings are still stored after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -28,9 +29,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     if !args.exclude.is_empty() {
         config.capture.exclude.clone_from(&args.exclude);
     }
-    let names = live::choose(&config.capture.interfaces, &config.capture.exclude)?;
+    let names = devices::choose(&config.capture.interfaces, &config.capture.exclude)?;
 
-    let stop = stop::on_signal()?;
+    let stop = stop::on_signal(Hangup::Ignored)?;
     let listeners = http::bind(&config.export)?;
     let address = listeners.address()?;
     let purpose = Purpose::Live(names.len(), config.window.length);

@@ -12,8 +12,8 @@ use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{Part, Train};
-use crate::stop;
-use crate::weights::Profile;
+use crate::stop::{self, Hangup};
+use crate::weights::{self, Profile};
 
 /// Trains the profile that was asked for.
 pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
@@ -57,16 +57,16 @@ fn run_paper(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
         largest: args.largest,
         ..Options::default()
     };
-    let stop = stop::on_signal()?;
+    let stop = stop::on_signal(Hangup::Ends)?;
     let mut trainer = Trainer::new(options)?;
     if let Some(path) = &args.encoders {
-        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes = weights::read(path)?;
         trainer
             .start_from(&bytes)
             .with_context(|| path.display().to_string())?;
     }
     if let Some(path) = args.checkpoint.as_deref().filter(|path| path.exists()) {
-        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes = weights::read(path)?;
         trainer
             .resume(&bytes)
             .with_context(|| format!("{} is no checkpoint of this training", path.display()))?;

@@ -11,6 +11,8 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Config;
+use crate::size::Size;
+use crate::small_file;
 
 /// Variables with this prefix configure the agent.
 const PREFIX: &str = "CRANE_";
@@ -18,6 +20,9 @@ const PREFIX: &str = "CRANE_";
 const FOREIGN: &str = "CRANE_AGENT_";
 /// Not a key: names the file itself.
 const FILE: &str = "CRANE_CONFIG";
+
+/// The largest configuration.
+const MOST: Size = Size(1 << 20);
 
 /// A configuration that cannot be used; ends the program with exit code 78.
 #[derive(Debug)]
@@ -83,8 +88,9 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
         let line = line.map_or_else(String::new, |line| format!(", line {line}"));
         ConfigError::new(format_args!("{}{line}", path.display()), message)
     };
-    let text = std::fs::read_to_string(path)
+    let bytes = small_file::read(path, MOST)
         .map_err(|error| fault(None, format!("cannot be read: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault(None, "is not UTF-8".into()))?;
     let explain = |error: toml::de::Error| {
         let span = error.span();
         let line = span

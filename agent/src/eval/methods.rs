@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use clap::ValueEnum;
 use crane_model::name::Narrow;
 use crane_model::packed;
 use crane_model::rivals::{
@@ -18,17 +19,44 @@ use crane_model::{
 use crate::weights;
 
 /// Every method that can be asked for, in the order of the table.
-pub const NAMES: [&str; 9] = [
-    "crane-packed",
-    "crane-paper",
-    "tcm",
-    "gss",
-    "auxo",
-    "cms",
-    "cu",
-    "exact",
-    "one",
-];
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Method {
+    /// Crane with narrow cells.
+    CranePacked,
+    /// Crane as in the paper.
+    CranePaper,
+    /// A graph sketch of plain matrices.
+    Tcm,
+    /// One with fingerprints in its matrix.
+    Gss,
+    /// A tree of such.
+    Auxo,
+    /// Count-Min.
+    Cms,
+    /// Count-Min with conservative update.
+    Cu,
+    /// An exact map, whatever it weighs.
+    Exact,
+    /// The constant 1.
+    One,
+}
+
+impl Method {
+    /// The method as it is asked for and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CranePacked => "crane-packed",
+            Self::CranePaper => "crane-paper",
+            Self::Tcm => "tcm",
+            Self::Gss => "gss",
+            Self::Auxo => "auxo",
+            Self::Cms => "cms",
+            Self::Cu => "cu",
+            Self::Exact => "exact",
+            Self::One => "one",
+        }
+    }
+}
 
 /// What may be chosen about Crane.
 pub struct CraneOptions {
@@ -41,52 +69,52 @@ pub struct CraneOptions {
     pub batch: usize,
 }
 
-/// A method that is ready to store.
-pub type Method = Box<dyn Rival>;
-
 /// Makes a method for a budget and a seed; several ways to make it where the
 /// best of them counts.
 pub fn make(
-    name: &str,
+    method: Method,
     bytes: usize,
     seed: u64,
     crane: &CraneOptions,
-) -> crane_model::Result<Vec<Method>> {
-    let boxed = |method: crane_model::Result<Method>| method.map(|method| vec![method]);
-    match name {
-        "crane-packed" => {
-            boxed(PackedCrane::new(bytes, seed, crane).map(|crane| Box::new(crane) as Method))
+) -> crane_model::Result<Vec<Box<dyn Rival>>> {
+    let count_min = |conservative: bool| {
+        let rows = [1, 2, 3].into_iter();
+        rows.map(|rows| boxed(CountMin::new(bytes, rows, conservative, seed)))
+            .collect()
+    };
+    match method {
+        Method::CranePacked => Ok(vec![boxed(PackedCrane::new(bytes, seed, crane))?]),
+        Method::CranePaper => Ok(vec![boxed(PaperCrane::new(bytes, crane))?]),
+        Method::Tcm => {
+            let matrices = [1, 2, 4].into_iter();
+            matrices.map(|n| boxed(Tcm::new(bytes, n, seed))).collect()
         }
-        "crane-paper" => {
-            boxed(PaperCrane::new(bytes, crane).map(|crane| Box::new(crane) as Method))
-        }
-        "tcm" => [1, 2, 4]
-            .iter()
-            .map(|n| Ok(Box::new(Tcm::new(bytes, *n, seed)?) as Method))
-            .collect(),
-        "gss" => boxed(Gss::new(bytes, seed).map(|gss| Box::new(gss) as Method)),
-        "auxo" => boxed(Auxo::new(bytes, seed).map(|auxo| Box::new(auxo) as Method)),
-        "cms" | "cu" => [1, 2, 3]
-            .iter()
-            .map(|rows| Ok(Box::new(CountMin::new(bytes, *rows, name == "cu", seed)?) as Method))
-            .collect(),
-        "exact" => Ok(vec![Box::new(Exact::default())]),
-        _ => Ok(vec![Box::new(One)]),
+        Method::Gss => Ok(vec![boxed(Gss::new(bytes, seed))?]),
+        Method::Auxo => Ok(vec![boxed(Auxo::new(bytes, seed))?]),
+        Method::Cms => count_min(false),
+        Method::Cu => count_min(true),
+        Method::Exact => Ok(vec![Box::new(Exact::default())]),
+        Method::One => Ok(vec![Box::new(One)]),
     }
+}
+
+fn boxed(rival: crane_model::Result<impl Rival + 'static>) -> crane_model::Result<Box<dyn Rival>> {
+    Ok(Box::new(rival?))
 }
 
 /// Weights from a file for one profile, those in the program for the other.
 /// Where only one profile is asked for, the file has to be for that one.
 pub fn load_weights(
     file: Option<&Path>,
-    methods: &[String],
+    methods: &[Method],
 ) -> anyhow::Result<(Arc<packed::Weights>, Arc<Weights>)> {
-    let asked = |name: &str| methods.iter().any(|method| method == name);
     let built_in = || packed::Weights::built_in().context("the weights in this program");
-    let bytes = file.map(std::fs::read).transpose();
+    let bytes = file.map(weights::read).transpose()?;
     let name = || file.unwrap_or(Path::new("")).display().to_string();
-    let bytes = bytes.with_context(|| format!("weights {}", name()))?;
-    let is_packed = |bytes: &&Vec<u8>| match (asked("crane-packed"), asked("crane-paper")) {
+    let is_packed = |bytes: &&Vec<u8>| match (
+        methods.contains(&Method::CranePacked),
+        methods.contains(&Method::CranePaper),
+    ) {
         (true, false) => true,
         (false, true) => false,
         _ => profile(bytes).as_deref() == Some(packed::weights::PROFILE),

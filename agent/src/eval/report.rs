@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::score::Score;
+use crate::plain;
 
 /// All methods on one stream.
 #[derive(Debug, Serialize)]
@@ -109,7 +110,7 @@ impl Report {
         writeln!(
             out,
             "{}: {edges} arrivals of {distinct} edges, {bytes} bytes for each method\n",
-            self.stream
+            plain::text(&self.stream)
         )?;
         write!(out, "{:<12}", "")?;
         for (head, _, _) in COLUMNS {

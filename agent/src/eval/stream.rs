@@ -5,10 +5,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use crane_model::{Edge, Weighted};
 
 use crate::capture::input::Input;
+
+/// All weights together: sums of both ends of all edges are still numbers.
+const MOST: u64 = 1 << 62;
 
 /// Reads a stream, `limit` arrivals at most.
 pub fn read(path: &Path, limit: usize) -> anyhow::Result<Vec<Weighted>> {
@@ -55,7 +58,7 @@ fn binary(input: &mut dyn BufRead, limit: usize) -> anyhow::Result<Vec<Weighted>
 }
 
 fn text(input: &mut dyn BufRead, limit: usize) -> anyhow::Result<Vec<Weighted>> {
-    let mut arrivals = Vec::new();
+    let (mut arrivals, mut sum) = (Vec::new(), 0u64);
     for (number, line) in input.lines().enumerate() {
         let at = || format!("line {}", number + 1);
         let line = line.with_context(at)?;
@@ -66,7 +69,12 @@ fn text(input: &mut dyn BufRead, limit: usize) -> anyhow::Result<Vec<Weighted>> 
         if arrivals.len() == limit {
             break;
         }
-        arrivals.push(parse(line).with_context(at)?);
+        let arrival = parse(line).with_context(at)?;
+        sum = sum.saturating_add(arrival.weight);
+        if sum > MOST {
+            return Err(anyhow!("the weights add up to more than {MOST}")).with_context(at);
+        }
+        arrivals.push(arrival);
     }
     Ok(arrivals)
 }

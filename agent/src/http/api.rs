@@ -22,7 +22,6 @@ use crate::hitters::Hitters;
 use crate::metrics::Exporter;
 use crate::question::{About, Answer, Estimate, Which};
 use crate::snapshot::{InterfaceView, Snapshot, WindowView};
-use crate::tally::Ignored;
 use crate::worker::{Desk, Unasked};
 
 /// The text format Prometheus reads.
@@ -111,10 +110,7 @@ async fn interfaces(State(source): State<Arc<Source>>, Query(given): Parameters)
     let snapshot = source.snapshot.load();
     let views = snapshot.interfaces.iter().map(|view| {
         let tally = &view.tally;
-        let ignored: BTreeMap<_, _> = Ignored::ALL
-            .iter()
-            .map(|reason| (reason.name(), tally.ignored(*reason)))
-            .collect();
+        let ignored: BTreeMap<_, _> = tally.ignored_by_reason().collect();
         let dropped: BTreeMap<_, _> = tally.dropped().into_iter().collect();
         json!({
             "interface": view.name,

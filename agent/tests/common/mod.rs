@@ -5,7 +5,7 @@ pub mod frame;
 pub mod net;
 pub mod samples;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -180,13 +180,20 @@ impl Running {
 
     /// Reads standard error until a line contains `text`; returns that line.
     pub fn wait_for_line(&mut self, text: &str) -> String {
-        let mut lines = BufReader::new(self.0.stderr.as_mut().unwrap()).lines();
-        let mut seen = String::new();
-        while let Some(Ok(line)) = lines.next() {
-            if line.contains(text) {
-                return line;
+        let (mut seen, mut line) = (String::new(), Vec::new());
+        let stderr = self.0.stderr.as_mut().unwrap();
+        // Byte by byte: a buffer would take the next lines with it.
+        let mut byte = [0];
+        while stderr.read_exact(&mut byte).is_ok() {
+            line.extend(byte);
+            if line.ends_with(b"\n") {
+                let whole = String::from_utf8_lossy(&line).into_owned();
+                if whole.contains(text) {
+                    return whole;
+                }
+                seen += &whole;
+                line.clear();
             }
-            seen += &line;
         }
         panic!("no line with {text:?}: {seen}");
     }

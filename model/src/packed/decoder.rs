@@ -1,6 +1,6 @@
 //! The decoder: from what the lens shows of an edge to its count.
 //!
-//! A small network, 27 → 32 → 32 → 6. For each of three quantiles it says how
+//! A small network, 25 → 32 → 32 → 6. For each of three quantiles it says how
 //! far to trust the upper bound (`g`) and by how much counts like this one
 //! differ from what the witnesses have (`δ`):
 //! `ln(1+ŷ) = g·ln(1+bound) + (1−g)·(base+δ)`, within 0 and the bound.

@@ -1,0 +1,179 @@
+//! Live capture where the machine is in the way: another `/sys`, no file
+//! descriptors, a name server that does not answer.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::net::{Cable, LEFT, ip};
+use common::{AGENT, Running, eventually, series};
+
+fn of(cable: &Cable, name: &str, interface: &str) -> Option<f64> {
+    series(&cable.metrics(), name, &[("interface", interface)])
+}
+
+/// `ip netns exec` mounts `/sys` anew; `nsenter` leaves that of the host.
+#[test]
+fn a_network_namespace_is_enough() {
+    let Some(cable) = Cable::lay() else { return };
+    let inside = |args: &[&str]| {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", cable.left));
+        command.arg(AGENT).args(args);
+        command
+    };
+    let listed = inside(&["interfaces"]).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let mut names: Vec<_> = listed.lines().filter_map(|l| l.split(' ').next()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["cable", "lo"]);
+
+    let mut agent = Running::start(inside(&["run"]).stderr(Stdio::piped()));
+    let line = agent.wait_for_line("capturing");
+    assert!(line.contains("interfaces=\"cable\""), "{line}");
+    agent.wait_for_line("metrics are at");
+    cable.ping(5);
+    eventually("its packets", || {
+        (of(&cable, "crane_sketch_edges_total", "cable") == Some(10.0)).then_some(())
+    });
+    // Gone and back is noticed there, too.
+    ip(&["-n", &cable.left, "link", "delete", "cable"]);
+    agent.wait_for_line("capture lost");
+    cable.plug();
+    agent.wait_for_line("capture is back");
+}
+
+/// Gives a process so many file descriptors.
+fn limit(agent: &Running, descriptors: u32) {
+    let pid = agent.0.id().to_string();
+    let given = format!("--nofile={descriptors}:4096");
+    let done = Command::new("prlimit")
+        .args(["--pid", &pid, &given])
+        .status();
+    assert!(done.unwrap().success());
+}
+
+#[test]
+fn without_file_descriptors_no_interface_is_given_up() {
+    let Some(cable) = Cable::lay() else { return };
+    cable.plug_second();
+    let mut agent = cable.capture(&["-i", "cable", "-i", "second"]);
+    ip(&["-n", &cable.left, "link", "delete", "second"]);
+    agent.wait_for_line("capture lost");
+    limit(&agent, 3);
+    // Long enough for a look at an interface that is busy, which this one is.
+    let start = Instant::now();
+    let mut pings = 0;
+    while start.elapsed() < Duration::from_secs(3) {
+        cable.ping(10);
+        pings += 10;
+    }
+    // What cannot be opened is said to be short of descriptors, with a remedy.
+    cable.plug_second();
+    let line = agent.wait_for_line("second");
+    for part in ["WARN", "too many open files", "LimitNOFILE", "ulimit -n"] {
+        assert!(line.contains(part), "{line}");
+    }
+    limit(&agent, 4096);
+    // The next thing that is said: nothing was lost meanwhile.
+    let line = agent.wait_for_line("capture");
+    assert!(
+        line.contains("capture is back") && line.contains("second"),
+        "{line}"
+    );
+    eventually("all packets", || {
+        let edges = of(&cable, "crane_sketch_edges_total", "cable");
+        (edges == Some(f64::from(2 * pings))).then_some(())
+    });
+    assert_eq!(of(&cable, "crane_interface_up", "cable"), Some(1.0));
+}
+
+/// Files that `ip netns exec` puts in the place of those in `/etc`.
+struct Etc(std::path::PathBuf);
+
+impl Etc {
+    fn of(side: &str) -> Self {
+        let folder = std::path::Path::new("/etc/netns").join(side);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).unwrap();
+    }
+}
+
+impl Drop for Etc {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_name_server_that_does_not_answer_holds_up_nobody() {
+    let Some(cable) = Cable::lay() else { return };
+    cable.plug_second();
+    let etc = Etc::of(&cable.left);
+    etc.write("hosts", &format!("{LEFT} watched\n"));
+    // Nobody has this address, and nobody says so.
+    ip(&[
+        "-n",
+        &cable.left,
+        "neighbour",
+        "add",
+        "10.200.0.9",
+        "lladdr",
+        "02:00:00:00:00:09",
+        "dev",
+        "cable",
+    ]);
+    etc.write(
+        "resolv.conf",
+        "nameserver 10.200.0.9\noptions timeout:10 attempts:1\n",
+    );
+    // One core: both interfaces share a thread.
+    let mut command = Cable::command(&cable.left, "taskset");
+    command.args(["-c", "0", AGENT, "run", "-i", "cable", "-i", "second"]);
+    command.env("CRANE_CAPTURE_FILTER", "host watched and icmp");
+    let mut agent = Running::start(command.stderr(Stdio::piped()));
+    agent.wait_for_line("metrics are at");
+
+    ip(&["-n", &cable.left, "link", "delete", "second"]);
+    agent.wait_for_line("capture lost");
+    etc.write("hosts", "");
+    cable.plug_second();
+    // By now it is tried to open it again.
+    std::thread::sleep(Duration::from_millis(1500));
+    let start = Instant::now();
+    cable.ping(20);
+    eventually("the packets of the other interface", || {
+        (of(&cable, "crane_sketch_edges_total", "cable") == Some(40.0)).then_some(())
+    });
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(of(&cable, "crane_interface_up", "second"), Some(0.0));
+    // A stop does not wait for the answer either.
+    let (code, took) = agent.stop("-TERM");
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn a_filter_that_cannot_be_is_named_at_the_start() {
+    let Some(cable) = Cable::lay() else { return };
+    let etc = Etc::of(&cable.left);
+    etc.write("resolv.conf", "nameserver 127.0.0.1\n");
+    for filter in ["host no-such-name.invalid", "tcp or or"] {
+        let mut command = Cable::command(&cable.left, AGENT);
+        command
+            .args(["run", "-i", "cable"])
+            .env("CRANE_CAPTURE_FILTER", filter);
+        let output = command.output().unwrap();
+        let said = common::stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(filter) && said.contains("cable"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
