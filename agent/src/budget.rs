@@ -132,6 +132,12 @@ mod tests {
     }
 
     #[test]
+    fn the_default_is_enough_for_thousands_of_interfaces() {
+        let config = config::Sketch::default();
+        assert!(Budget::new(&config, 5000, 2, LEAST).is_ok());
+    }
+
+    #[test]
     fn impossible_budgets_are_refused() {
         for (memory, total, interfaces, says) in [
             (WINDOW, 64 * WINDOW, 1, "at least 24KiB"),

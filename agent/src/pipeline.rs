@@ -295,3 +295,18 @@ fn watch_list(config: &Config) -> Vec<Pair> {
     }
     pairs
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_agents_draw_the_same_key_and_a_seed_always_gives_the_same() {
+        let keys: Vec<Key> = (0..4).map(|_| Key::draw().unwrap()).collect();
+        for (at, key) in keys.iter().enumerate() {
+            assert!(keys[..at].iter().all(|other| other.secret != key.secret));
+            assert!(keys[..at].iter().all(|other| other.lots != key.lots));
+        }
+        assert!(Key::of_seed(3).secret == Key::of_seed(3).secret);
+    }
+}

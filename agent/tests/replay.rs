@@ -380,3 +380,85 @@ fn a_terminal_that_goes_away_ends_it_with_a_report() {
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
+
+#[test]
+fn bytes_are_right_or_not_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sample.pcap");
+    let path = path.to_str().unwrap();
+    assert!(agent(&["sample", path]).status.success());
+    let replay = |args: &[&str]| {
+        let all = [
+            &["replay", "-q", "--format", "json", "--verify", path],
+            args,
+        ]
+        .concat();
+        json(&agent(&all))["captures"][0].clone()
+    };
+    // All pairs fit: all bytes are known, of every pair in the list.
+    let whole = replay(&["--top", "100000"]);
+    let pairs = whole["top"].as_array().unwrap();
+    assert_eq!(pairs.len() as u64, whole["verify"]["distinct"]);
+    assert!(pairs.len() > 800);
+    let sum = |key: &str| -> u64 { pairs.iter().map(|pair| pair[key].as_u64().unwrap()).sum() };
+    assert_eq!(sum("packets"), whole["edges"].as_u64().unwrap());
+    let arps = 60 * whole["ignored"]["not_ip"].as_u64().unwrap();
+    assert_eq!(sum("bytes"), whole["bytes"].as_u64().unwrap() - arps);
+    assert_eq!(whole["verify"]["bytes_known"], whole["verify"]["distinct"]);
+    assert_eq!(whole["verify"]["bytes_wrong"], 0);
+
+    // They do not fit: what was not counted from the start is not told.
+    let config = folder.path().join("small.toml");
+    std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
+    let small = replay(&["--top", "1000", "-c", config.to_str().unwrap()]);
+    let verify = &small["verify"];
+    assert_eq!(verify["bytes_wrong"], 0, "{verify}");
+    let known = verify["bytes_known"].as_u64().unwrap();
+    assert!(known < verify["distinct"].as_u64().unwrap(), "{verify}");
+    let pairs = small["top"].as_array().unwrap();
+    assert!(pairs.iter().any(|pair| pair["bytes"].is_null()));
+    assert!(pairs.iter().all(|pair| pair["bytes_at_least"].is_u64()));
+    let output = agent(&[
+        "replay",
+        "-q",
+        path,
+        "-c",
+        config.to_str().unwrap(),
+        "--top",
+        "500",
+    ]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("≥ "));
+}
+
+#[test]
+fn an_ipv6_address_that_looks_like_ipv4_is_one_of_ipv6() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mapped.pcap");
+    let mapped = |n: u8| {
+        std::net::Ipv4Addr::new(5, 6, 7, n)
+            .to_ipv6_mapped()
+            .octets()
+    };
+    let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv6(mapped(8), mapped(9), 64)
+        .udp(1, 2);
+    let mut wide = Vec::new();
+    builder.write(&mut wide, &[]).unwrap();
+    let narrow = frame([5, 6, 7, 8].into(), [5, 6, 7, 9].into(), 0);
+    write_pcap(&path, &[wide.clone(), narrow, wide]);
+    let path = path.to_str().unwrap();
+    let capture = json(&agent(&["replay", "-q", path, "--format", "json"]))["captures"][0].clone();
+    let ends: Vec<_> = (0..2)
+        .map(|at| {
+            let pair = &capture["top"][at];
+            (pair["src"].clone(), pair["packets"].clone())
+        })
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            (json!("::ffff:5.6.7.8"), json!(2)),
+            (json!("5.6.7.8"), json!(1))
+        ]
+    );
+}

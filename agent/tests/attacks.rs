@@ -1,0 +1,225 @@
+//! Who sends packets with chosen addresses: what can be worked out under a known
+//! seed, and that it is worth nothing under another key.
+//!
+//! `replay` has a known seed, so that results can be had again; `run` draws its
+//! key from the operating system.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::net::Cable;
+use common::{AGENT, Running, agent, frame, json, stderr, words};
+use crane_model::Secret;
+use crane_model::packed::codes::Codes;
+use etherparse::PacketBuilder;
+use serde_json::Value;
+
+/// Packets of an attack: source, destination, length on the wire.
+type Packets = Vec<(u32, u32, u32)>;
+
+/// Writes packets, a microsecond apart, of which only the headers are captured.
+fn write(folder: &Path, packets: &Packets) -> PathBuf {
+    let mut bytes = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]);
+    for (n, (src, dst, length)) in packets.iter().enumerate() {
+        let data = frame(Ipv4Addr::from(*src), Ipv4Addr::from(*dst), 0);
+        let n = n as u32;
+        let head = [
+            1_700_000_000 + n / 1_000_000,
+            n % 1_000_000,
+            data.len() as u32,
+            *length,
+        ];
+        bytes.extend(words(&head));
+        bytes.extend(data);
+    }
+    let path = folder.join("attack.pcap");
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn replay(path: &Path, memory: &str, args: &[&str]) -> Value {
+    let output = std::process::Command::new(AGENT)
+        .env("CRANE_SKETCH_MEMORY", memory)
+        .args(["replay", "-q", "--format", "json"])
+        .arg(path)
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    json(&output)["captures"][0].clone()
+}
+
+/// Numbers that look random, as pairs of addresses.
+fn scattered(n: u64) -> (u32, u32) {
+    let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ n.rotate_left(40);
+    ((mixed >> 32) as u32, mixed as u32)
+}
+
+/// What an attacker who knows the seed knows of the first window.
+fn known() -> Codes {
+    Codes::new(Secret::from_seed(1), 0, None)
+}
+
+fn id(codes: &Codes, (src, dst): (u32, u32)) -> u64 {
+    codes.id(&[u64::from(src) << 32 | u64::from(dst)])
+}
+
+#[test]
+fn no_address_is_the_same_to_every_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    let weak: Ipv6Addr = "2001:db8::dd50:7cc9:b729:acc0".parse().unwrap();
+    let frames: Vec<Vec<u8>> = (0..5000u128)
+        .map(|n| {
+            let other = Ipv6Addr::from_bits(0x2001_0db8_0001 << 80 | n);
+            let (src, dst) = if n % 2 == 0 {
+                (other, weak)
+            } else {
+                (weak, other)
+            };
+            let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+                .ipv6(src.octets(), dst.octets(), 64)
+                .udp(1, 2);
+            let mut bytes = Vec::new();
+            builder.write(&mut bytes, &[]).unwrap();
+            bytes
+        })
+        .collect();
+    common::write_pcap(&path, &frames);
+    for seed in ["1", "77"] {
+        let capture = replay(&path, "128KiB", &["--seed", seed, "--top", "300"]);
+        for pair in capture["top"].as_array().unwrap() {
+            assert!(pair["packets"].as_u64().unwrap() < 10, "{pair}");
+        }
+        let whole = replay(&path, "4MiB", &["--seed", seed, "--top", "6000"]);
+        let pairs = whole["top"].as_array().unwrap();
+        assert_eq!(pairs.len(), 5000);
+        assert!(pairs.iter().all(|pair| pair["packets"] == 1));
+    }
+}
+
+#[test]
+fn pairs_that_crowd_one_part_of_the_table_cost_no_time() {
+    let codes = known();
+    let crowd = (0..)
+        .map(scattered)
+        .filter(|pair| codes.tag(id(&codes, *pair)) >> 24 == 7);
+    let packets: Packets = crowd
+        .take(15_000)
+        .map(|(src, dst)| (src, dst, 60))
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &packets);
+    for seed in ["1", "2"] {
+        let start = Instant::now();
+        let capture = replay(&path, "32MiB", &["--verify", "--seed", seed]);
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            start.elapsed()
+        );
+        assert_eq!(capture["edges"], 15_000);
+        assert!(
+            capture["verify"]["are"].as_f64().unwrap() < 0.01,
+            "{capture}"
+        );
+    }
+}
+
+/// Nine pairs of one crown bucket: only eight can be counted by name.
+#[test]
+fn who_is_heavy_cannot_be_hidden_without_the_key() {
+    let codes = known();
+    let mut buckets: HashMap<u64, Vec<(u32, u32)>> = HashMap::new();
+    let crowd = (0..).map(scattered).find_map(|pair| {
+        let bucket = buckets
+            .entry(codes.spot(id(&codes, pair)) >> 52)
+            .or_default();
+        bucket.push(pair);
+        (bucket.len() == 9).then(|| bucket.clone())
+    });
+    let crowd = crowd.unwrap();
+    // Others first, so many that they do not fit a table.
+    let mut packets: Packets = (1 << 40..(1 << 40) + 20_000)
+        .map(scattered)
+        .map(|(src, dst)| (src, dst, 60))
+        .collect();
+    for _ in 0..2000 {
+        packets.extend(crowd[1..].iter().map(|(src, dst)| (*src, *dst, 1500)));
+        let (src, dst) = crowd[0];
+        packets.extend([(src, dst, 60); 2]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &packets);
+    let first = |seed| {
+        let capture = replay(&path, "128KiB", &["--seed", seed]);
+        let top = &capture["top"][0];
+        (top["src"].clone(), top["packets"].as_u64().unwrap())
+    };
+    let (hidden, _) = first("1");
+    let one = Ipv4Addr::from(crowd[0].0).to_string();
+    assert_ne!(hidden, one, "who knows the seed can do it");
+    for seed in ["2", "3"] {
+        let (seen, packets) = first(seed);
+        assert_eq!((seen, packets), (one.clone().into(), 4000), "seed {seed}");
+    }
+}
+
+/// Witnesses are the smallest ids: single packets with such ids would tell a
+/// story about all others.
+#[test]
+fn witnesses_cannot_be_bought_without_the_key() {
+    let codes = known();
+    let mut chosen: Vec<(u64, (u32, u32))> = (0..1_000_000)
+        .map(scattered)
+        .map(|pair| (id(&codes, pair), pair))
+        .collect();
+    chosen.sort_unstable();
+    chosen.truncate(520);
+    let mut packets: Packets = chosen
+        .iter()
+        .map(|(_, (src, dst))| (*src, *dst, 60))
+        .collect();
+    // Everyone else has ten packets.
+    for _ in 0..10 {
+        let others = (1 << 40..(1 << 40) + 30_000).map(scattered);
+        packets.extend(others.map(|(src, dst)| (src, dst, 60)));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &packets);
+    let error = |seed| {
+        let capture = replay(&path, "256KiB", &["--verify", "--seed", seed]);
+        capture["verify"]["aae"].as_f64().unwrap()
+    };
+    let (known, unknown) = (error("1"), error("2"));
+    assert!(
+        known > 1.5 * unknown,
+        "who knows the seed can do it: {known} {unknown}"
+    );
+    assert!(unknown < 3.0, "{unknown}");
+}
+
+#[test]
+fn an_agent_draws_its_key_and_says_when_it_is_known() {
+    let Some(cable) = Cable::lay() else { return };
+    let mut command = Cable::command(&cable.left, AGENT);
+    command.args(["run", "-i", "cable", "--seed", "7"]);
+    let mut known = Running::start(command.stderr(Stdio::piped()));
+    let line = known.wait_for_line("--seed");
+    assert!(line.contains("the key is known"), "{line}");
+    drop(known);
+    let mut command = Cable::command(&cable.left, AGENT);
+    command.args(["run", "-i", "cable"]);
+    let mut drawn = Running::start(command.stderr(Stdio::piped()));
+    let line = drawn.wait_for_line("");
+    assert!(!line.contains("key is known"), "{line}");
+    let help = String::from_utf8(agent(&["run", "--help"]).stdout).unwrap();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("a key that nobody knows"), "{help}");
+}

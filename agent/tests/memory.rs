@@ -1,0 +1,74 @@
+//! Memory goes where the traffic is.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use common::net::Cable;
+use common::{eventually, frame, series, values, write_pcap};
+
+/// Interfaces on which nothing happens.
+const IDLE: usize = 100;
+/// What an idle interface has for a window: three sketches of 4 KiB.
+const LEAST: f64 = 12.0 * 1024.0;
+
+/// Packets of ever new pairs.
+fn flood(folder: &Path, packets: u32) -> std::path::PathBuf {
+    let pair = |n: u32| (n.wrapping_mul(2_654_435_761), n.wrapping_mul(40_503));
+    let frames: Vec<Vec<u8>> = (0..packets)
+        .map(pair)
+        .map(|(src, dst)| frame(Ipv4Addr::from(src), Ipv4Addr::from(dst), 0))
+        .collect();
+    let path = folder.join("flood.pcap");
+    write_pcap(&path, &frames);
+    path
+}
+
+#[test]
+fn a_busy_interface_gets_all_it_may_have_and_idle_ones_hold_the_least() {
+    let Some(cable) = Cable::lay() else { return };
+    cable.plug_idle(IDLE);
+    let folder = tempfile::tempdir().unwrap();
+    let path = flood(folder.path(), 30_000);
+    let config = folder.path().join("agent.toml");
+    // Set aside are 24 KiB for each of 101 interfaces, so about 1.6 MiB are left.
+    let text = "[sketch]\nmemory = \"1MiB\"\nmemory_total = \"4MiB\"\n";
+    std::fs::write(&config, text).unwrap();
+    let _agent = cable.capture(&["--window", "3s", "-c", config.to_str().unwrap()]);
+    let memory = |name: &str, text: &str| {
+        series(text, "crane_sketch_memory_bytes", &[("interface", name)]).unwrap()
+    };
+    let text = cable.metrics();
+    assert_eq!(values(&text, "crane_sketch_memory_bytes").count(), IDLE + 1);
+    assert!(memory("cable", &text) <= LEAST, "nothing is taken ahead");
+
+    // Within one window, from nothing to half of what an interface may have.
+    let mut sender = cable.send("cable", &path, 30_000, 6);
+    let text = eventually("the busy interface to have all it may have", || {
+        let text = cable.metrics();
+        (memory("cable", &text) > 0.95 * f64::from(1 << 20)).then_some(text)
+    });
+    assert!(memory("cable", &text) <= f64::from(1 << 20));
+    let idle: Vec<f64> = values(&text, "crane_sketch_memory_bytes").collect();
+    let idle = idle.iter().filter(|bytes| **bytes <= 2.0 * LEAST);
+    assert_eq!(idle.count(), IDLE, "idle ones hold the least");
+    assert!(sender.succeeds());
+
+    // Two quiet windows later it has given everything back.
+    eventually("the memory to be given back", || {
+        (memory("cable", &cable.metrics()) <= 2.0 * LEAST).then_some(())
+    });
+    let text = cable.metrics();
+    let expansions = series(
+        &text,
+        "crane_sketch_expansions_total",
+        &[("interface", "cable")],
+    );
+    assert!(expansions.unwrap() >= 5.0, "it grew step by step");
+    assert_eq!(
+        values(&text, "crane_capture_dropped_packets_total").sum::<f64>(),
+        0.0
+    );
+}
