@@ -58,18 +58,21 @@ impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
 
 /// The heaviest of any number of flows, in one pass: most of them are compared
 /// with one number and forgotten.
-struct Best<'a, K> {
+struct Best<K> {
     top: usize,
     size: fn(&Flow<K>) -> u64,
-    kept: &'a [Flow<K>],
+    /// In order, to be searched.
+    kept: Vec<K>,
     /// With their ranks, no more than a few times as many as are wanted.
     found: Vec<(u128, Flow<K>)>,
     /// Who ranks below this is none of them.
     least: u128,
 }
 
-impl<'a, K: Copy + Eq + Ord> Best<'a, K> {
-    fn new(top: usize, size: fn(&Flow<K>) -> u64, kept: &'a [Flow<K>]) -> Self {
+impl<K: Copy + Eq + Ord> Best<K> {
+    fn new(top: usize, size: fn(&Flow<K>) -> u64, kept: &[Flow<K>]) -> Self {
+        let mut kept: Vec<K> = kept.iter().map(|flow| flow.key).collect();
+        kept.sort_unstable();
         Self {
             top,
             size,
@@ -85,7 +88,7 @@ impl<'a, K: Copy + Eq + Ord> Best<'a, K> {
         if size * (100 + KEEP_PERCENT) < self.least {
             return;
         }
-        let stays = self.kept.iter().any(|kept| kept.key == flow.key);
+        let stays = self.kept.binary_search(&flow.key).is_ok();
         let rank = size * (100 + if stays { KEEP_PERCENT } else { 0 });
         if rank < self.least {
             return;
