@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use common::net::Cable;
 use common::{AGENT, Running, agent, frame, json, stderr, words};
 use crane_model::Secret;
-use crane_model::packed::codes::Codes;
+use crane_model::codes::Codes;
 use etherparse::PacketBuilder;
 use serde_json::Value;
 

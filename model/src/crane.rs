@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
+use crate::codes::Codes;
 use crate::crown::Count;
 use crate::device::OpenDevice;
-use crate::executor::Load;
 use crate::memory::Allowance;
 use crate::name::Name;
-use crate::packed::codes::Codes;
 use crate::packed::{self, Home, Packed, Parts};
+use crate::paper::executor::Load;
 use crate::paper::{self, Paper};
 use crate::secret::Secret;
 use crate::table::{Kept, Tables, Total};

@@ -262,7 +262,7 @@ impl Crown {
     }
 
     /// Counts an arrival if the edge is here, and says whether it is. `spot`
-    /// is what [`crate::packed::codes::Codes::spot`] makes of its id.
+    /// is what [`crate::codes::Codes::spot`] makes of its id.
     #[inline]
     pub fn count<N: Name>(&mut self, spot: u64, name: &N, packets: u64, bytes: u64) -> bool {
         let bucket = self.bucket_mut(spot);

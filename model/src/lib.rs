@@ -10,29 +10,24 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`edge`], [`name`], [`secret`] | edges, what sketches call them, keyed ids |
+//! | [`edge`], [`name`], [`secret`], [`codes`] | edges, what sketches call them, keyed ids and where they lead |
 //! | [`fold`] | equal edges of a batch become one |
 //! | [`memory`] | memory on demand, out of a pool |
 //! | [`crane`], [`table`], [`crown`], [`state`] | the sketch: a table that grows, then layers below a crown; saving it |
 //! | [`packed`] | layers for real traffic: narrow cells, witnesses, a load-aware decoder |
-//! | [`paper`], [`hierarchy`], [`carry`] | layers as in the paper: store, carry, query, expansion |
-//! | [`encoder`], [`decoder`], [`weights`] | their learned parts |
-//! | [`executor`], [`device`] | how a batch meets one of them: fused CPU code or candle tensors |
+//! | [`paper`] | layers as in the paper: dense, with learned encoders |
+//! | [`weights`], [`device`] | files of learned parts, and where they run |
 //! | [`train`] | how the weights are made |
 //! | [`rivals`] | other methods, to be measured beside it |
 
-pub mod carry;
 mod choice;
+pub mod codes;
 pub mod crane;
 pub mod crown;
-pub mod decoder;
 pub mod device;
 pub mod edge;
-pub mod encoder;
 pub mod error;
-pub mod executor;
 pub mod fold;
-pub mod hierarchy;
 pub mod memory;
 pub mod name;
 pub mod packed;
@@ -44,12 +39,12 @@ pub mod table;
 pub mod train;
 pub mod weights;
 
-pub use carry::{Carry, Writes};
 pub use crane::{Arrival, Crane, Flow, Profile};
 pub use device::DeviceChoice;
 pub use edge::{Edge, Ids, Weighted};
 pub use error::{Error, Result};
-pub use hierarchy::{Hierarchy, Settings, Sketch};
 pub use memory::{Allowance, Pool};
+pub use paper::carry::{Carry, Writes};
+pub use paper::hierarchy::{Hierarchy, Settings, Sketch};
+pub use paper::weights::Weights;
 pub use secret::Secret;
-pub use weights::Weights;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crane_model::executor::{CELL_LIMIT, Executor, fused::Fused, tensor::TensorExecutor};
+use crane_model::paper::executor::{CELL_LIMIT, Executor, fused::Fused, tensor::TensorExecutor};
 use crane_model::{
     Carry, DeviceChoice, Edge, Hierarchy, Settings, Sketch, Weighted, Weights, Writes,
 };

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
-use crane_model::encoder::Usage;
+use crane_model::paper::encoder::Usage;
 use crane_model::train::packed::{self, Progress};
 use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};

@@ -2,8 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`codes`] | where an id is in one window |
-//! | [`cells`], [`plane`], [`tensor`] | narrow cells, on the CPU or a candle device |
+//! //! | [`cells`], [`placement`], [`tensor`] | narrow cells, on the CPU or a candle device |
 //! | [`stack`] | three layers: conservative store, carry, smallest ratio |
 //! | [`witnesses`] | a few edges counted exactly, to judge the others by |
 //! | [`lens`], [`decoder`], [`weights`] | what the load is, and what it makes of a reading |
@@ -18,10 +17,9 @@
 
 pub mod answers;
 pub mod cells;
-pub mod codes;
 pub mod decoder;
 pub mod lens;
-pub mod plane;
+pub mod placement;
 pub mod shape;
 pub mod sketch;
 pub mod stack;
@@ -31,7 +29,7 @@ pub mod witnesses;
 
 use std::sync::Arc;
 
-pub use plane::Home;
+pub use placement::Home;
 pub use sketch::Packed;
 pub use weights::Weights;
 

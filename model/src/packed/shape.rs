@@ -1,6 +1,6 @@
 //! How a budget is shared out.
 
-use crate::packed::codes::CELLS;
+use crate::codes::CELLS;
 use crate::packed::stack::LAYERS;
 use crate::packed::witnesses::Witness;
 use crate::{Error, Result};

@@ -14,16 +14,16 @@
 use std::sync::OnceLock;
 
 use crate::Result;
+use crate::codes::Codes;
 use crate::crane::Arrival;
 use crate::crown::{BYTES_PER_PACKET, Count, Crown, PLACE};
-use crate::executor::Load;
 use crate::name::{AnyName, Name, Narrow, Wide};
 use crate::packed::Profile;
 use crate::packed::answers::Sight;
-use crate::packed::codes::Codes;
 use crate::packed::shape::Shape;
 use crate::packed::stack::{LAYERS, Stack};
 use crate::packed::witnesses::Witnesses;
+use crate::paper::executor::Load;
 use crate::table::{Kept, Tables};
 
 /// Share of the memory that the crown takes.

@@ -11,8 +11,8 @@
 //! be done in any order and on any device with the same result; a batch of one
 //! is the sequential store.
 
+use crate::codes::{Codes, Places};
 use crate::packed::cells::Plane;
-use crate::packed::codes::{Codes, Places};
 use crate::{Error, Result};
 
 /// Layers of a stack.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::packed::decoder::{Decoder, HIDDEN, Linear, OUTPUTS};
 use crate::packed::lens::{FEATURES, GLOBAL};
-use crate::weights::{self, Ends, File};
+use crate::paper::weights::Ends;
+use crate::weights::{self, File};
 use crate::{Error, Result};
 
 /// The name of the profile in weight files.

@@ -9,7 +9,7 @@
 /// An edge of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Witness {
-    /// Its id, see [`crate::packed::codes`].
+    /// Its id, see [`crate::codes`].
     pub id: u64,
     /// All its packets.
     pub count: u64,

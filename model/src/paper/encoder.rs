@@ -17,6 +17,9 @@ pub const CODE: usize = 64;
 /// Inputs and outputs of the three linear layers.
 pub const SHAPES: [(usize, usize); 3] = [(BITS, 16), (16, 36), (36, CODE)];
 
+/// Keeps the variance of a batch norm from being 0.
+pub(crate) const VARIANCE_FLOOR: f64 = 1e-5;
+
 /// Outputs compared side by side.
 const LANES: usize = 8;
 

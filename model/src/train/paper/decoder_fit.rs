@@ -6,7 +6,7 @@
 //! overloaded sketch have had one packet, so that the best decoder with a bias
 //! is that constant and tells heavy edges from light ones no more.
 
-use crate::decoder::Linear;
+use crate::paper::decoder::Linear;
 
 /// What one edge read and what was true.
 pub struct Observation {

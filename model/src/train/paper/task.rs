@@ -8,8 +8,8 @@ use rand::seq::index;
 use rustc_hash::FxHashMap;
 
 use super::network::{TrainableEncoder, bits};
-use super::streams::Stream;
-use crate::executor::fused::Fused;
+use crate::paper::executor::fused::Fused;
+use crate::train::streams::Stream;
 use crate::{Edge, Hierarchy, Ids, Result, Settings, Weights};
 
 /// How much an uneven use of outputs counts beside what is misread.

@@ -7,7 +7,7 @@
 use candle_core::{D, Device, Tensor};
 
 use super::{CELL_LIMIT, Executor, FLOOR_SLACK, FLOOR_STRETCH, Load};
-use crate::encoder::{self, BITS, CODE, Encoder};
+use crate::paper::encoder::{self, BITS, CODE, Encoder};
 use crate::{Edge, Result, Weights};
 
 /// Runs the layers as tensor operations on `device`. A clone shares the weights.

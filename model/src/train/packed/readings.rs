@@ -8,11 +8,11 @@ use rand::Rng;
 use rand::seq::index::sample;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::streams::{self, Stream};
 use crate::crane::Store;
 use crate::fold::arrivals;
 use crate::packed::lens::{GLOBAL, View};
 use crate::packed::{Parts, Weights};
+use crate::train::streams::{self, Stream};
 use crate::{Allowance, Crane, DeviceChoice, Edge, Profile, Result, Secret};
 
 /// One question.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{CELL_LIMIT, Executor, Load, floor};
-use crate::encoder::{CODE, Code};
+use crate::paper::encoder::{CODE, Code};
 use crate::{Edge, Result, Weights};
 
 /// Runs the layers in plain loops on this thread.

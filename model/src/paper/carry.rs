@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::executor::Executor;
+use crate::paper::executor::Executor;
 use crate::{Edge, Error, Result, Settings, choice};
 
 /// How a batch is carried. No way ever makes a cell negative.
@@ -163,7 +163,7 @@ impl FromStr for Writes {
 mod tests {
     use super::*;
     use crate::Weights;
-    use crate::executor::fused::Fused;
+    use crate::paper::executor::fused::Fused;
     use std::sync::Arc;
 
     /// The executors never let a cell fall below 0, which would hide a carry

@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
+use crate::codes::Codes;
 use crate::crane::{Arrival, Flow};
 use crate::crown::{Count, Crown, PLACE, WAYS};
 use crate::device::OpenDevice;
-use crate::encoder::CODE;
-use crate::executor::Load;
-use crate::executor::fused::Fused;
-use crate::executor::tensor::TensorExecutor;
 use crate::name::{AnyName, Name, Narrow, Wide};
-use crate::packed::codes::Codes;
+use crate::paper::encoder::CODE;
+use crate::paper::executor::Load;
+use crate::paper::executor::fused::Fused;
+use crate::paper::executor::tensor::TensorExecutor;
 use crate::table::{Kept, Tables};
 use crate::{Edge, Error, Hierarchy, Result, Settings, Sketch, Weighted, Weights};
 

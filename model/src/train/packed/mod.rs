@@ -1,16 +1,18 @@
 //! The decoder of the packed profile: quantile regression in log space.
 
+pub mod readings;
+
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::optimiser::AdamW;
-use super::readings::{Row, observe};
+use self::readings::{Row, observe};
 use crate::packed::decoder::{Decoder, HIDDEN, Linear, OUTPUTS};
 use crate::packed::lens::{FEATURES, GLOBAL, LOCAL, QUANTILES, ln_1p};
 use crate::packed::{Parts, Weights};
+use crate::train::optimiser::AdamW;
 use crate::{Error, Result};
 
 /// What is trained and how long.

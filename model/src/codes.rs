@@ -15,10 +15,10 @@
 
 use std::sync::Arc;
 
-use crate::encoder::{CODE, Code};
 use crate::name::{AnyName, Name};
+use crate::paper::encoder::{CODE, Code};
+use crate::paper::weights::Ends;
 use crate::secret::Secret;
-use crate::weights::Ends;
 
 /// Cells of an edge in each layer.
 pub const CELLS: usize = 3;

@@ -12,10 +12,10 @@
 
 use std::sync::Arc;
 
-use crate::carry::{Watch, climb};
-use crate::encoder::CODE;
-use crate::executor::{CELL_LIMIT, Executor, Load, floor};
 use crate::fold::fold;
+use crate::paper::carry::{Watch, climb};
+use crate::paper::encoder::CODE;
+use crate::paper::executor::{CELL_LIMIT, Executor, Load, floor};
 use crate::{Carry, Edge, Error, Result, Weighted, Weights, Writes};
 
 /// Largest carry threshold: far enough from what a cell can hold.

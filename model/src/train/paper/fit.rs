@@ -9,10 +9,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::decoder_fit::{self, Observation};
 use super::network::{TrainableEncoder, restore};
-use super::optimiser::AdamW;
-use super::{streams, task};
-use crate::decoder::Decoder;
-use crate::weights::{self, names};
+use super::task;
+use crate::paper::decoder::Decoder;
+use crate::paper::weights::{self, names};
+use crate::train::optimiser::AdamW;
+use crate::train::streams;
 use crate::{Carry, Ids, Result, Settings, Sketch, Weights, Writes};
 
 /// What is trained and how long.
@@ -424,7 +425,7 @@ impl Trainer {
             .into_iter()
             .chain(extra.iter().cloned())
             .map(|(key, value)| (key.to_owned(), value));
-        weights::write(tensors, metadata.collect())
+        crate::weights::write(tensors, metadata.collect())
     }
 
     /// The weights as they are now.

@@ -2,8 +2,8 @@
 //!
 //! An executor knows how to encode a batch, add its patterns to a layer, take
 //! its smallest ratios and subtract. Store, carry, expansion and query are
-//! written once on top of that (see [`crate::carry`] and
-//! [`crate::hierarchy`]), so the two executors cannot drift apart:
+//! written once on top of that (see [`crate::paper::carry`] and
+//! [`crate::paper::hierarchy`]), so the two executors cannot drift apart:
 //!
 //! - [`fused`]: plain loops over the active cells, on the CPU;
 //! - [`tensor`]: candle tensor operations, on any candle device. Everything

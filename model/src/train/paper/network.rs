@@ -8,15 +8,13 @@ use candle_core::{Device, Tensor, Var};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use crate::encoder::{self, BITS, CODE, SHAPES};
-use crate::executor::tensor;
-use crate::weights::names;
+use crate::paper::encoder::{self, BITS, CODE, SHAPES, VARIANCE_FLOOR};
+use crate::paper::executor::tensor;
+use crate::paper::weights::names;
 use crate::{Error, Result};
 
 /// Share of the running statistics that a step renews.
 const MOMENTUM: f64 = 0.01;
-/// Keeps a variance from being 0.
-pub const VARIANCE_FLOOR: f64 = 1e-5;
 /// Share of ids for which an output of a fresh encoder is active.
 const ACTIVE: f64 = 0.03;
 
