@@ -7,97 +7,17 @@
 
 use std::sync::Arc;
 
+use crate::answer::Flow;
+use crate::arrival::Arrival;
 use crate::codes::Codes;
-use crate::crown::Count;
 use crate::device::OpenDevice;
+use crate::layers::Load;
 use crate::memory::Allowance;
-use crate::name::Name;
 use crate::packed::{self, Home, Packed, Parts};
-use crate::paper::executor::Load;
 use crate::paper::{self, Paper};
 use crate::secret::Secret;
 use crate::table::{Kept, Tables, Total};
 use crate::{Error, Result, Weights};
-
-/// Packets of one edge in a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival<N> {
-    /// Name of the edge.
-    pub name: N,
-    /// What the sketch's own secret makes of the name.
-    pub id: u64,
-    /// How many packets.
-    pub packets: u64,
-    /// How many bytes they have together.
-    pub bytes: u64,
-}
-
-/// What is known of one edge.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Flow<K> {
-    /// The edge.
-    pub key: K,
-    /// Best estimate of its packets.
-    pub packets: u64,
-    /// It has had no fewer packets than this, most likely.
-    pub low: u64,
-    /// It has had no more packets than this, most likely.
-    pub high: u64,
-    /// Its bytes, where all of them were counted.
-    pub bytes: Option<u64>,
-    /// Its bytes that were counted: it has had no fewer.
-    pub bytes_at_least: u64,
-}
-
-impl<K> Flow<K> {
-    /// All that an edge has had.
-    pub(crate) fn of_table(key: K, total: Total) -> Self {
-        Self {
-            key,
-            packets: total.packets,
-            low: total.packets,
-            high: total.packets,
-            bytes: Some(total.bytes),
-            bytes_at_least: total.bytes,
-        }
-    }
-
-    /// What the crown says.
-    pub(crate) fn of_crown(key: K, count: &Count) -> Self {
-        Self {
-            key,
-            packets: count.packets,
-            low: count.packets.saturating_sub(count.slack),
-            high: count.bound(),
-            bytes: count.all_bytes.then_some(count.bytes),
-            bytes_at_least: count.bytes,
-        }
-    }
-
-    /// What layers say: nothing of bytes, unless there are none.
-    pub(crate) fn of_layers(key: K, [low, packets, high]: [u64; 3]) -> Self {
-        Self {
-            key,
-            packets,
-            low,
-            high,
-            bytes: (high == 0).then_some(0),
-            bytes_at_least: 0,
-        }
-    }
-
-    /// The same of an edge called otherwise.
-    pub fn rename<L>(self, name: impl FnOnce(K) -> L) -> Flow<L> {
-        Flow {
-            key: name(self.key),
-            packets: self.packets,
-            low: self.low,
-            high: self.high,
-            bytes: self.bytes,
-            bytes_at_least: self.bytes_at_least,
-        }
-    }
-}
 
 /// What all sketches of a process share: weights on an open device.
 pub struct Profile {
@@ -374,18 +294,6 @@ impl Crane {
             Store::Tables(tables) => tables.memory_bytes(),
             Store::Packed(packed) => packed.memory_bytes(),
             Store::Paper(paper) => paper.memory_bytes(),
-        }
-    }
-}
-
-impl<N: Name> Arrival<N> {
-    /// Packets of the edge `name` for a sketch with this secret.
-    pub fn new(secret: &Secret, name: N, packets: u64, bytes: u64) -> Self {
-        Self {
-            name,
-            id: secret.id(&name),
-            packets,
-            bytes,
         }
     }
 }

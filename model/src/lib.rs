@@ -11,15 +11,18 @@
 //! | module | holds |
 //! |---|---|
 //! | [`edge`], [`name`], [`secret`], [`codes`] | edges, what sketches call them, keyed ids and where they lead |
-//! | [`fold`] | equal edges of a batch become one |
+//! | [`arrival`], [`fold`], [`answer`] | what reaches a sketch, equal edges of a batch as one; what it says |
 //! | [`memory`] | memory on demand, out of a pool |
-//! | [`crane`], [`table`], [`crown`], [`state`] | the sketch: a table that grows, then layers below a crown; saving it |
+//! | [`crane`], [`state`] | the sketch: a table that grows, then layers below a crown; saving it |
+//! | [`table`], [`crown`], [`witnesses`], [`layers`] | what it is made of |
 //! | [`packed`] | layers for real traffic: narrow cells, witnesses, a load-aware decoder |
 //! | [`paper`] | layers as in the paper: dense, with learned encoders |
 //! | [`weights`], [`device`] | files of learned parts, and where they run |
 //! | [`train`] | how the weights are made |
 //! | [`rivals`] | other methods, to be measured beside it |
 
+pub mod answer;
+pub mod arrival;
 mod choice;
 pub mod codes;
 pub mod crane;
@@ -28,6 +31,7 @@ pub mod device;
 pub mod edge;
 pub mod error;
 pub mod fold;
+pub mod layers;
 pub mod memory;
 pub mod name;
 pub mod packed;
@@ -38,13 +42,19 @@ pub mod state;
 pub mod table;
 pub mod train;
 pub mod weights;
+pub mod witnesses;
 
-pub use crane::{Arrival, Crane, Flow, Profile};
+pub use answer::Flow;
+pub use arrival::Arrival;
+pub use crane::{Crane, Profile};
 pub use device::DeviceChoice;
-pub use edge::{Edge, Ids, Weighted};
+pub use edge::{Edge, Weighted};
 pub use error::{Error, Result};
 pub use memory::{Allowance, Pool};
 pub use paper::carry::{Carry, Writes};
-pub use paper::hierarchy::{Hierarchy, Settings, Sketch};
+pub use paper::hierarchy::Hierarchy;
+pub use paper::ids::Ids;
+pub use paper::settings::Settings;
+pub use paper::sketch::Sketch;
 pub use paper::weights::Weights;
 pub use secret::Secret;

@@ -8,8 +8,8 @@ use crate::crane::Store;
 use crate::crown::Crown;
 use crate::name::{Narrow, Wide};
 use crate::packed::Packed;
-use crate::packed::witnesses::Witness;
 use crate::table::{Kept, Tables};
+use crate::witnesses::Witness;
 use crate::{Crane, Error, Result};
 
 const MAGIC: &[u8; 8] = b"CRANEk02";

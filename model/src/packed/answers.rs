@@ -8,7 +8,7 @@
 //! the bound is the answer.
 
 use crate::Result;
-use crate::crane::Flow;
+use crate::answer::Flow;
 use crate::crown::Count;
 use crate::name::Name;
 use crate::packed::Packed;

@@ -4,7 +4,6 @@
 //! |---|---|
 //! //! | [`cells`], [`placement`], [`tensor`] | narrow cells, on the CPU or a candle device |
 //! | [`stack`] | three layers: conservative store, carry, smallest ratio |
-//! | [`witnesses`] | a few edges counted exactly, to judge the others by |
 //! | [`lens`], [`decoder`], [`weights`] | what the load is, and what it makes of a reading |
 //! | [`shape`], [`sketch`] | all of it within a budget |
 //! | [`answers`] | asking it |
@@ -25,7 +24,6 @@ pub mod sketch;
 pub mod stack;
 pub mod tensor;
 pub mod weights;
-pub mod witnesses;
 
 use std::sync::Arc;
 

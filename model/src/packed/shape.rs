@@ -2,7 +2,7 @@
 
 use crate::codes::CELLS;
 use crate::packed::stack::LAYERS;
-use crate::packed::witnesses::Witness;
+use crate::witnesses::Witness;
 use crate::{Error, Result};
 
 /// Bits of a cell, by layer.

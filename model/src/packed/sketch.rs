@@ -14,17 +14,17 @@
 use std::sync::OnceLock;
 
 use crate::Result;
+use crate::arrival::Arrival;
 use crate::codes::Codes;
-use crate::crane::Arrival;
 use crate::crown::{BYTES_PER_PACKET, Count, Crown, PLACE};
+use crate::layers::Load;
 use crate::name::{AnyName, Name, Narrow, Wide};
 use crate::packed::Profile;
 use crate::packed::answers::Sight;
 use crate::packed::shape::Shape;
 use crate::packed::stack::{LAYERS, Stack};
-use crate::packed::witnesses::Witnesses;
-use crate::paper::executor::Load;
 use crate::table::{Kept, Tables};
+use crate::witnesses::Witnesses;
 
 /// Share of the memory that the crown takes.
 const CROWN_SHARE: f64 = 0.15;

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use crate::answer::Flow;
+use crate::arrival::Arrival;
 use crate::codes::Codes;
-use crate::crane::{Arrival, Flow};
 use crate::crown::{Count, Crown, PLACE, WAYS};
 use crate::device::OpenDevice;
+use crate::layers::Load;
 use crate::name::{AnyName, Name, Narrow, Wide};
 use crate::paper::encoder::CODE;
-use crate::paper::executor::Load;
 use crate::paper::executor::fused::Fused;
 use crate::paper::executor::tensor::TensorExecutor;
 use crate::table::{Kept, Tables};

@@ -2,8 +2,9 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`sketch`], [`settings`] | what can be asked of it, what can be chosen about it |
 //! | [`hierarchy`], [`carry`] | layers that grow: store, carry, query, expansion |
-//! | [`encoder`], [`decoder`], [`weights`] | their learned parts |
+//! | [`ids`], [`encoder`], [`decoder`], [`weights`] | their learned parts and what these see |
 //! | [`executor`] | how a batch meets a layer: fused CPU code or candle tensors |
 //! | [`layers`] | layers under a crown |
 
@@ -12,7 +13,10 @@ pub mod decoder;
 pub mod encoder;
 pub mod executor;
 pub mod hierarchy;
+pub mod ids;
 pub mod layers;
+pub mod settings;
+pub mod sketch;
 pub mod weights;
 
 pub use layers::{Paper, Profile, SMALLEST};

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{CELL_LIMIT, Executor, Load, floor};
+use super::{CELL_LIMIT, Executor, floor};
+use crate::layers::Load;
 use crate::paper::encoder::{CODE, Code};
 use crate::{Edge, Result, Weights};
 

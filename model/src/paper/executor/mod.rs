@@ -17,6 +17,7 @@
 pub mod fused;
 pub mod tensor;
 
+use crate::layers::Load;
 use crate::{Edge, Result};
 
 /// Largest value of a cell: f32 counts exactly up to here.
@@ -31,18 +32,6 @@ pub const FLOOR_STRETCH: f32 = 1.0 + 1e-6;
 /// The largest integer that is not above `x`, rounding errors forgiven.
 pub fn floor(x: f32) -> f32 {
     (x * FLOOR_STRETCH + FLOOR_SLACK).floor()
-}
-
-/// How full a layer is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Load {
-    /// λ, the mean over all cells.
-    pub mean: f32,
-    /// The fullest cell; at [`CELL_LIMIT`] the layer is saturated.
-    pub max: f32,
-    /// What a cell usually holds, however full a few of them are: the
-    /// geometric mean of all, each taken with 1 more.
-    pub typical: f32,
 }
 
 /// The operations of one layer on one kind of device.

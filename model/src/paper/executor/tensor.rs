@@ -6,7 +6,8 @@
 
 use candle_core::{D, Device, Tensor};
 
-use super::{CELL_LIMIT, Executor, FLOOR_SLACK, FLOOR_STRETCH, Load};
+use super::{CELL_LIMIT, Executor, FLOOR_SLACK, FLOOR_STRETCH};
+use crate::layers::Load;
 use crate::paper::encoder::{self, BITS, CODE, Encoder};
 use crate::{Edge, Result, Weights};
 
