@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use crane_model::packed::Parts;
+use crane_model::packed::Ablation;
 use crane_model::train::{Options, packed};
 use crane_model::{Carry, DeviceChoice, Ids, Writes};
 
@@ -281,7 +281,7 @@ pub struct Eval {
 
 impl Eval {
     /// The parts of the packed profile that stay.
-    pub fn parts(&self) -> Parts {
+    pub fn parts(&self) -> Ablation {
         Part::rest(&self.without)
     }
 }
@@ -310,8 +310,8 @@ pub enum Part {
 
 impl Part {
     /// All parts but these.
-    pub fn rest(without: &[Self]) -> Parts {
-        Parts {
+    pub fn rest(without: &[Self]) -> Ablation {
+        Ablation {
             crown: !without.contains(&Self::Crown),
             narrow: !without.contains(&Self::Narrow),
             decoder: !without.contains(&Self::Decoder),

@@ -13,11 +13,11 @@ use crate::codes::Codes;
 use crate::device::OpenDevice;
 use crate::layers::Load;
 use crate::memory::Allowance;
-use crate::packed::{self, Home, Packed, Parts};
+use crate::packed::{self, Ablation, Packed, PackedWeights, Placement};
 use crate::paper::{self, Paper};
 use crate::secret::Secret;
 use crate::table::{Kept, Tables, Total};
-use crate::{Error, Result, Weights};
+use crate::{Error, PaperWeights, Result};
 
 /// What all sketches of a process share: weights on an open device.
 pub struct Profile {
@@ -26,32 +26,36 @@ pub struct Profile {
 }
 
 enum Kind {
-    Packed(packed::Profile),
-    Paper(paper::Profile),
+    Packed(packed::PackedProfile),
+    Paper(paper::PaperProfile),
 }
 
 impl Profile {
     /// Narrow cells, for real traffic.
-    pub fn packed(weights: Arc<packed::Weights>, device: &OpenDevice) -> Self {
-        Self::packed_with(weights, device, Parts::ALL)
+    pub fn packed(weights: Arc<PackedWeights>, device: &OpenDevice) -> Self {
+        Self::packed_with(weights, device, Ablation::ALL)
     }
 
     /// The same without some parts, to see what they are worth.
-    pub fn packed_with(weights: Arc<packed::Weights>, device: &OpenDevice, parts: Parts) -> Self {
+    pub fn packed_with(
+        weights: Arc<PackedWeights>,
+        device: &OpenDevice,
+        ablation: Ablation,
+    ) -> Self {
         Self {
-            kind: Kind::Packed(packed::Profile {
+            kind: Kind::Packed(packed::PackedProfile {
                 weights,
-                home: Home::on(device),
-                parts,
+                placement: Placement::on(device),
+                ablation,
             }),
             device: device.name().into(),
         }
     }
 
     /// Dense layers, as in the paper.
-    pub fn paper(weights: Arc<Weights>, device: &OpenDevice) -> Result<Self> {
+    pub fn paper(weights: Arc<PaperWeights>, device: &OpenDevice) -> Result<Self> {
         Ok(Self {
-            kind: Kind::Paper(paper::Profile::new(weights, device)?),
+            kind: Kind::Paper(paper::PaperProfile::new(weights, device)?),
             device: device.name().into(),
         })
     }

@@ -171,7 +171,7 @@ impl Packed {
         }
         self.floor = self.crown.floor();
         self.layers.load(state)?;
-        self.sight.take();
+        self.calibration.take();
         Ok(())
     }
 }

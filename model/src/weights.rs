@@ -51,13 +51,13 @@ impl<'a> File<'a> {
             tensors: SafeTensors::deserialize(bytes).map_err(broken)?,
             metadata: header.metadata().clone().unwrap_or_default(),
         };
-        let found = file.told("profile");
+        let found = file.metadata("profile");
         if found != profile {
             return Err(Error::Weights(format!(
                 "they are for the profile {found:?}, not {profile:?}"
             )));
         }
-        let found = file.told("version");
+        let found = file.metadata("version");
         if found != version {
             return Err(Error::Weights(format!(
                 "format version {found:?}, this program reads {version:?}"
@@ -67,7 +67,7 @@ impl<'a> File<'a> {
     }
 
     /// What the file says about itself.
-    pub fn told(&self, key: &str) -> &str {
+    pub fn metadata(&self, key: &str) -> &str {
         self.metadata.get(key).map_or("none", String::as_str)
     }
 

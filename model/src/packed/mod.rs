@@ -2,11 +2,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! //! | [`cells`], [`placement`], [`tensor`] | narrow cells, on the CPU or a candle device |
-//! | [`stack`] | three layers: conservative store, carry, smallest ratio |
-//! | [`lens`], [`decoder`], [`weights`] | what the load is, and what it makes of a reading |
+//! | [`cells`], [`placement`], [`tensor`] | narrow cells, on the CPU or a candle device |
+//! | [`layers`] | three layers: conservative store, carry, smallest ratio |
+//! | [`load_model`], [`features`], [`decoder`], [`weights`] | what the load is, and what it makes of a reading |
 //! | [`shape`], [`sketch`] | all of it within a budget |
-//! | [`answers`] | asking it |
+//! | [`calibration`] | asking it |
 //!
 //! **Accuracy.** The upper bound never lies below the count. With D edges in n
 //! bottom cells it is exact for all but about (1 − e^(−3D/n))³ of the edges
@@ -14,37 +14,38 @@
 //! an interval, calibrated on the witnesses.
 //! **Cost.** Three cells of 4 bits for most edges, one bucket of the crown.
 
-pub mod answers;
+pub mod calibration;
 pub mod cells;
 pub mod decoder;
-pub mod lens;
+pub mod features;
+pub mod layers;
+pub mod load_model;
 pub mod placement;
 pub mod shape;
 pub mod sketch;
-pub mod stack;
 pub mod tensor;
 pub mod weights;
 
 use std::sync::Arc;
 
-pub use placement::Home;
+pub use placement::Placement;
 pub use sketch::Packed;
-pub use weights::Weights;
+pub use weights::PackedWeights;
 
 /// What all sketches of this profile share.
 #[derive(Clone)]
-pub struct Profile {
+pub struct PackedProfile {
     /// What is learnt.
-    pub weights: Arc<Weights>,
+    pub weights: Arc<PackedWeights>,
     /// Where the cells live; opened once.
-    pub home: Home,
+    pub placement: Placement,
     /// What takes part.
-    pub parts: Parts,
+    pub ablation: Ablation,
 }
 
-/// Parts that can be left out, to see what they are worth.
+/// Which parts take part. Those that are left out show what they are worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts {
+pub struct Ablation {
     /// The table of heavy edges.
     pub crown: bool,
     /// Narrow cells with carry; without, one layer of 32-bit cells.
@@ -55,7 +56,7 @@ pub struct Parts {
     pub witnesses: bool,
 }
 
-impl Parts {
+impl Ablation {
     /// As it should be.
     pub const ALL: Self = Self {
         crown: true,

@@ -4,22 +4,22 @@ use candle_core::Device;
 
 use crate::Result;
 use crate::device::OpenDevice;
-use crate::packed::cells::{Cells, Plane};
+use crate::packed::cells::{CellArray, Cells};
+use crate::packed::layers::LAYERS;
 use crate::packed::shape::Shape;
-use crate::packed::stack::LAYERS;
 use crate::packed::tensor::TensorCells;
 
 /// The device of a sketch.
 #[derive(Clone)]
-pub enum Home {
+pub enum Placement {
     /// Packed cells in host memory.
     Host,
     /// Tensors on a candle device.
     Tensor(Device),
 }
 
-impl Home {
-    /// The home of cells on a device.
+impl Placement {
+    /// Where cells are on a device.
     pub fn on(device: &OpenDevice) -> Self {
         match &device.device {
             None => Self::Host,
@@ -28,7 +28,7 @@ impl Home {
     }
 
     /// Empty layers within `bytes`.
-    pub fn planes(&self, bytes: usize, narrow: bool) -> Result<[Box<dyn Plane>; LAYERS]> {
+    pub fn planes(&self, bytes: usize, narrow: bool) -> Result<[Box<dyn CellArray>; LAYERS]> {
         let [a, b, c] = Shape::cells(bytes);
         if narrow {
             return Ok([
@@ -46,7 +46,7 @@ impl Home {
         ])
     }
 
-    fn plane<const BITS: u32>(&self, cells: usize) -> Result<Box<dyn Plane>> {
+    fn plane<const BITS: u32>(&self, cells: usize) -> Result<Box<dyn CellArray>> {
         Ok(match self {
             Self::Host => Box::new(Cells::<BITS>::new(cells)),
             Self::Tensor(device) => Box::new(TensorCells::<BITS>::new(cells, device)?),

@@ -19,10 +19,10 @@ use crate::codes::Codes;
 use crate::crown::{BYTES_PER_PACKET, Count, Crown, PLACE};
 use crate::layers::Load;
 use crate::name::{AnyName, Name, Narrow, Wide};
-use crate::packed::Profile;
-use crate::packed::answers::Sight;
+use crate::packed::PackedProfile;
+use crate::packed::calibration::Calibration;
+use crate::packed::layers::{LAYERS, NarrowLayers};
 use crate::packed::shape::Shape;
-use crate::packed::stack::{LAYERS, Stack};
 use crate::table::{Kept, Tables};
 use crate::witnesses::Witnesses;
 
@@ -38,11 +38,11 @@ const AHEAD: usize = 32;
 
 /// A sketch of an edge stream. See the head of this module.
 pub struct Packed {
-    pub(crate) profile: Profile,
+    pub(crate) profile: PackedProfile,
     pub(crate) codes: Codes,
     pub(crate) crown: Crown,
     pub(crate) witnesses: Witnesses,
-    pub(crate) layers: Stack,
+    pub(crate) layers: NarrowLayers,
     /// What a pair that never occurred reads in the middle.
     pub(crate) noise: u64,
     /// No crown entry ranks below this.
@@ -52,34 +52,34 @@ pub struct Packed {
     phantoms: u32,
     /// Memory of [`Self::store`] that is kept from batch to batch.
     rest: Rest,
-    pub(crate) sight: OnceLock<Sight>,
+    pub(crate) calibration: OnceLock<Calibration>,
 }
 
 impl Packed {
     /// An empty sketch of `bytes`.
-    pub fn new(profile: &Profile, codes: &Codes, bytes: usize) -> Result<Self> {
-        let share = if profile.parts.crown {
+    pub fn new(profile: &PackedProfile, codes: &Codes, bytes: usize) -> Result<Self> {
+        let share = if profile.ablation.crown {
             CROWN_SHARE
         } else {
             0.0
         };
         let shape = Shape::of(bytes, share, PLACE)?;
         let planes = profile
-            .home
-            .planes(shape.cell_bytes, profile.parts.narrow)?;
+            .placement
+            .planes(shape.cell_bytes, profile.ablation.narrow)?;
         Ok(Self {
             profile: profile.clone(),
             codes: codes.clone(),
             crown: Crown::new(shape.crown),
             witnesses: Witnesses::new(shape.witnesses),
-            layers: Stack::new(codes.clone(), planes),
+            layers: NarrowLayers::new(codes.clone(), planes),
             noise: 0,
             floor: 0,
             since_noise: 0,
             since_floor: 0,
             phantoms: 0,
             rest: Rest::default(),
-            sight: OnceLock::new(),
+            calibration: OnceLock::new(),
         })
     }
 
@@ -92,7 +92,7 @@ impl Packed {
         self.floor = self.crown.floor();
         // The next batch looks at the noise.
         self.since_noise = NOISE_EVERY;
-        self.sight.take();
+        self.calibration.take();
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Packed {
             self.witnesses.note(id, total.packets);
             let spot = self.codes.spot(id);
             let count = Count::exact(total.packets, total.bytes);
-            if self.profile.parts.crown && count.rank() > self.crown.lightest::<N>(spot) {
+            if self.profile.ablation.crown && count.rank() > self.crown.lightest::<N>(spot) {
                 self.crown.admit(spot, &name, count, &mut gone);
             } else {
                 below.push(tag, total.packets);
@@ -118,7 +118,7 @@ impl Packed {
 
     /// Stores a batch in which no edge occurs twice.
     pub fn store<N: Name>(&mut self, batch: &[Arrival<N>]) -> Result<()> {
-        self.sight.take();
+        self.calibration.take();
         let mut heavy: Vec<u32> = Vec::new();
         let mut rest = std::mem::take(&mut self.rest);
         rest.clear();
@@ -140,8 +140,9 @@ impl Packed {
             // One that outranks the lightest by this batch alone goes to the
             // crown without leaving a trace in the layers.
             let rank = Count::exact(arrival.packets, arrival.bytes).rank();
-            let is_heavy =
-                self.profile.parts.crown && rank > self.floor && rank > crown.lightest::<N>(spot);
+            let is_heavy = self.profile.ablation.crown
+                && rank > self.floor
+                && rank > crown.lightest::<N>(spot);
             if is_heavy {
                 heavy.push(at);
             } else {
@@ -197,7 +198,7 @@ impl Packed {
     ) -> bool {
         let count = count_on_admission(arrival, bound, self.noise);
         let spot = self.codes.spot(arrival.id);
-        let admitted = self.profile.parts.crown
+        let admitted = self.profile.ablation.crown
             && count.rank() > self.floor
             && count.rank() > self.crown.lightest::<N>(spot);
         if admitted {

@@ -39,7 +39,7 @@ impl Carry {
         self,
         x: &X,
         m: &mut X::Plane,
-        codes: &X::Codes,
+        codes: &X::Patterns,
         weight: &X::Column,
         theta: f32,
     ) -> Result<X::Column> {
@@ -162,7 +162,7 @@ impl FromStr for Writes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Weights;
+    use crate::PaperWeights;
     use crate::paper::executor::fused::Fused;
     use std::sync::Arc;
 
@@ -170,7 +170,7 @@ mod tests {
     /// that takes more than there is. So the sum is done here, without that.
     #[test]
     fn no_batch_takes_more_than_a_cell_holds() {
-        let weights = Arc::new(Weights::random(3, 1, Writes::Bottom));
+        let weights = Arc::new(PaperWeights::random(3, 1, Writes::Bottom));
         let x = Fused::new(Arc::clone(&weights));
         for carry in [Carry::BatchSynchronous, Carry::MiniBatch] {
             let edges: Vec<Edge> = (0..60).map(|n| Edge::new(n % 9, n * 7919)).collect();

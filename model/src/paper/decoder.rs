@@ -6,21 +6,21 @@ use crate::Writes;
 /// layers: a hierarchy that has not grown yet holds in its top layer what a
 /// taller one would have carried on, so the same ratio means something else.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decoder {
+pub struct LinearDecoder {
     /// `by_depth[n - 1]` holds n weights, for a hierarchy of n layers.
-    pub by_depth: Vec<Linear>,
+    pub by_depth: Vec<DepthWeights>,
 }
 
 /// Weights and bias for one depth.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Linear {
+pub struct DepthWeights {
     /// One weight per layer, bottom first.
     pub weight: Vec<f32>,
     /// Added to every answer.
     pub bias: f32,
 }
 
-impl Decoder {
+impl LinearDecoder {
     /// The decoder that trusts every layer fully: a unit in layer i stands
     /// for θ^(i−1), or for one of several counts where every layer is written
     /// to.
@@ -30,7 +30,7 @@ impl Decoder {
             Writes::Every => 1.0 / depth as f32,
         };
         let by_depth = (1..=max_layers)
-            .map(|depth| Linear {
+            .map(|depth| DepthWeights {
                 weight: (0..depth).map(|layer| weight(layer, depth)).collect(),
                 bias: 0.0,
             })
@@ -60,10 +60,10 @@ mod tests {
 
     #[test]
     fn plain_is_a_numeral_system_or_a_mean() {
-        let decoder = Decoder::plain(Writes::Bottom, 4.0, 3);
+        let decoder = LinearDecoder::plain(Writes::Bottom, 4.0, 3);
         assert_eq!(decoder.decode(&[3.0, 2.0, 1.0]), 27.0);
         assert_eq!(decoder.decode(&[3.0]), 3.0);
-        let decoder = Decoder::plain(Writes::Every, 4.0, 2);
+        let decoder = LinearDecoder::plain(Writes::Every, 4.0, 2);
         assert_eq!(decoder.decode(&[3.0, 2.0]), 2.5);
     }
 }

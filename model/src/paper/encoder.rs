@@ -28,7 +28,7 @@ pub type Code = [f32; CODE];
 
 /// One linear layer, `y = x·weight + bias`, weights stored row by input.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Linear {
+pub struct EncoderLayer {
     /// `inputs × outputs` numbers, row-major by input.
     pub weight: Vec<f32>,
     /// One number per output.
@@ -39,7 +39,7 @@ pub struct Linear {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoder {
     /// The three linear layers of [`SHAPES`].
-    pub linear: [Linear; 3],
+    pub linear: [EncoderLayer; 3],
 }
 
 impl Encoder {
@@ -50,7 +50,7 @@ impl Encoder {
             let mut draw = |n: usize| -> Vec<f32> {
                 (0..n).map(|_| rng.random_range(-scale..scale)).collect()
             };
-            Linear {
+            EncoderLayer {
                 weight: draw(inputs * outputs),
                 bias: draw(outputs).iter().map(|b| 0.1 * b).collect(),
             }
@@ -120,7 +120,7 @@ fn spread(id: u32) -> u32 {
 }
 
 #[multiversion(targets("x86_64+avx+avx2+fma"))]
-fn run(linear: &[Linear; 3], id: u32, code: &mut Code) {
+fn run(linear: &[EncoderLayer; 3], id: u32, code: &mut Code) {
     let mut first = [0.0f32; 16];
     let mut second = [0.0f32; 36];
     let bits = spread(id);
@@ -146,7 +146,7 @@ fn run(linear: &[Linear; 3], id: u32, code: &mut Code) {
 /// A linear layer on the ReLU of its inputs. Half of them are 0; to leave those
 /// out would be slower, nobody can predict which.
 #[inline(always)]
-fn apply<const O: usize>(linear: &Linear, input: impl Fn(usize) -> f32, out: &mut [f32; O]) {
+fn apply<const O: usize>(linear: &EncoderLayer, input: impl Fn(usize) -> f32, out: &mut [f32; O]) {
     let mut sum = [0.0; O];
     sum.copy_from_slice(&linear.bias);
     for (at, row) in linear.weight.as_chunks::<O>().0.iter().enumerate() {
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_dead_encoder_still_stores() {
         let mut encoder = Encoder::random(&mut rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1));
-        encoder.linear[2] = Linear {
+        encoder.linear[2] = EncoderLayer {
             weight: vec![0.0; 36 * CODE],
             bias: vec![-1.0; CODE],
         };

@@ -18,7 +18,7 @@ use crate::paper::carry::{Watch, climb};
 use crate::paper::encoder::CODE;
 use crate::paper::executor::{CELL_LIMIT, Executor, floor};
 use crate::paper::sketch::{Ratios, Sketch};
-use crate::{Carry, Edge, Error, Result, Settings, Weighted, Weights, Writes};
+use crate::{Carry, Edge, Error, PaperWeights, Result, Settings, Weighted, Writes};
 
 /// Largest weight added at once: larger ones go in steps with a carry between
 /// them, so that the bottom layer stays far from its limit.
@@ -33,7 +33,7 @@ const MOST: f64 = (1u64 << 40) as f64;
 /// Layers of one executor. See the head of this module.
 pub struct Hierarchy<X: Executor> {
     executor: X,
-    weights: Arc<Weights>,
+    weights: Arc<PaperWeights>,
     settings: Settings,
     planes: Vec<X::Plane>,
     loads: Vec<Load>,
@@ -43,7 +43,7 @@ pub struct Hierarchy<X: Executor> {
 
 impl<X: Executor> Hierarchy<X> {
     /// An empty hierarchy.
-    pub fn new(executor: X, weights: Arc<Weights>, settings: Settings) -> Result<Self> {
+    pub fn new(executor: X, weights: Arc<PaperWeights>, settings: Settings) -> Result<Self> {
         settings.check(weights.layers.len())?;
         let mut hierarchy = Self {
             executor,

@@ -17,7 +17,7 @@ use crate::paper::encoder::CODE;
 use crate::paper::executor::fused::Fused;
 use crate::paper::executor::tensor::TensorExecutor;
 use crate::table::{Kept, Tables};
-use crate::{Edge, Error, Hierarchy, Result, Settings, Sketch, Weighted, Weights};
+use crate::{Edge, Error, Hierarchy, PaperWeights, Result, Settings, Sketch, Weighted};
 
 /// Bytes of a layer.
 const LAYER: usize = CODE * CODE * size_of::<f32>();
@@ -32,8 +32,8 @@ const POURED: usize = 4096;
 const ENOUGH_FOR_NOISE: usize = 32;
 
 /// Weights on a device, ready to run; made once.
-pub struct Profile {
-    weights: Arc<Weights>,
+pub struct PaperProfile {
+    weights: Arc<PaperWeights>,
     executor: Executor,
 }
 
@@ -42,9 +42,9 @@ enum Executor {
     Tensor(TensorExecutor),
 }
 
-impl Profile {
+impl PaperProfile {
     /// Puts the weights on a device.
-    pub fn new(weights: Arc<Weights>, device: &OpenDevice) -> Result<Self> {
+    pub fn new(weights: Arc<PaperWeights>, device: &OpenDevice) -> Result<Self> {
         let executor = match &device.device {
             None => Executor::Fused(Fused::new(Arc::clone(&weights))),
             Some(open) => {
@@ -78,7 +78,7 @@ pub struct Paper {
 impl Paper {
     /// An empty one of at most `bytes`: half of it for layers, the rest for
     /// the crown.
-    pub fn new(profile: &Profile, codes: &Codes, bytes: usize) -> Result<Self> {
+    pub fn new(profile: &PaperProfile, codes: &Codes, bytes: usize) -> Result<Self> {
         if bytes < SMALLEST {
             return Err(Error::Setting {
                 name: "memory",

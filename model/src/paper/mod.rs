@@ -19,4 +19,4 @@ pub mod settings;
 pub mod sketch;
 pub mod weights;
 
-pub use layers::{Paper, Profile, SMALLEST};
+pub use layers::{Paper, PaperProfile, SMALLEST};

@@ -1,6 +1,6 @@
 //! Settings of a hierarchy.
 
-use crate::{Carry, Error, Result, Weights, Writes};
+use crate::{Carry, Error, PaperWeights, Result, Writes};
 
 /// Largest carry threshold: far enough from what a cell can hold.
 const THETA_LIMIT: f32 = 65_536.0;
@@ -24,7 +24,7 @@ pub struct Settings {
 
 impl Settings {
     /// The settings the weights were trained with, starting from one layer.
-    pub fn of(weights: &Weights) -> Self {
+    pub fn of(weights: &PaperWeights) -> Self {
         Self {
             start_layers: 1,
             max_layers: weights.layers.len(),

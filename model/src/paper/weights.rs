@@ -7,8 +7,8 @@
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::decoder::{self, Decoder};
-use super::encoder::{Encoder, Linear, SHAPES, VARIANCE_FLOOR};
+use super::decoder::{DepthWeights, LinearDecoder};
+use super::encoder::{Encoder, EncoderLayer, SHAPES, VARIANCE_FLOOR};
 use crate::weights::File;
 use crate::{Error, Ids, Result, Writes};
 
@@ -23,11 +23,11 @@ pub struct Ends {
 
 /// Everything a hierarchy needs that is not memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Weights {
+pub struct PaperWeights {
     /// Encoders by layer, bottom first.
     pub layers: Vec<Ends>,
     /// Makes one estimate of the ratios of all layers.
-    pub decoder: Decoder,
+    pub decoder: LinearDecoder,
     /// Which ids of an edge the encoders see.
     pub ids: Ids,
     /// Which layers an arrival is written to.
@@ -76,7 +76,7 @@ pub mod names {
     }
 }
 
-impl Weights {
+impl PaperWeights {
     /// Untrained encoders and the plain decoder, reproducible from a seed.
     pub fn random(seed: u64, max_layers: usize, writes: Writes) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -87,7 +87,7 @@ impl Weights {
                 dst: Encoder::random(&mut rng),
             })
             .collect();
-        let decoder = Decoder::plain(writes, theta, max_layers);
+        let decoder = LinearDecoder::plain(writes, theta, max_layers);
         Self {
             layers,
             decoder,
@@ -103,13 +103,18 @@ impl Weights {
     pub fn load(bytes: &[u8]) -> Result<Self> {
         let fault = |what: String| Error::Weights(what);
         let file = File::open(bytes, PROFILE, VERSION)?;
-        let told = |key: &str| file.told(key);
+        let metadata = |key: &str| file.metadata(key);
         let number = |key: &str| -> Result<f32> {
-            let value = told(key)
+            let value = metadata(key)
                 .parse::<f32>()
                 .ok()
                 .filter(|value| value.is_finite() && *value > 0.0);
-            value.ok_or_else(|| fault(format!("{key} = {:?} is not a number above 0", told(key))))
+            value.ok_or_else(|| {
+                fault(format!(
+                    "{key} = {:?} is not a number above 0",
+                    metadata(key)
+                ))
+            })
         };
         let depth = number("layers")? as usize;
         if depth == 0 || depth > 16 {
@@ -124,17 +129,17 @@ impl Weights {
         let by_depth = (1..=depth).map(|depth| {
             let mut weight = file.tensor(&names::decoder(depth), &[depth + 1])?;
             let bias = weight.pop().unwrap_or_default();
-            Ok(decoder::Linear { weight, bias })
+            Ok(DepthWeights { weight, bias })
         });
         Ok(Self {
             layers: layers.collect::<Result<_>>()?,
-            decoder: Decoder {
+            decoder: LinearDecoder {
                 by_depth: by_depth.collect::<Result<_>>()?,
             },
-            ids: told("ids")
+            ids: metadata("ids")
                 .parse()
                 .map_err(|error: Error| fault(error.to_string()))?,
-            writes: told("writes")
+            writes: metadata("writes")
                 .parse()
                 .map_err(|error: Error| fault(error.to_string()))?,
             epsilon: number("epsilon")?,
@@ -169,7 +174,7 @@ fn load_encoder(file: &File<'_>, prefix: &str) -> Result<Encoder> {
                 bias[output] = (bias[output] - mean[output]) * scale + beta[output];
             }
         }
-        linear.push(Linear { weight, bias });
+        linear.push(EncoderLayer { weight, bias });
     }
     let [a, b, c] = <[_; 3]>::try_from(linear).map_err(|_| Error::Weights(prefix.into()))?;
     Ok(Encoder { linear: [a, b, c] })

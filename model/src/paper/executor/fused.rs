@@ -6,17 +6,17 @@ use std::sync::Arc;
 use super::{CELL_LIMIT, Executor, floor};
 use crate::layers::Load;
 use crate::paper::encoder::{CODE, Code};
-use crate::{Edge, Result, Weights};
+use crate::{Edge, PaperWeights, Result};
 
 /// Runs the layers in plain loops on this thread.
 #[derive(Clone)]
 pub struct Fused {
-    weights: Arc<Weights>,
+    weights: Arc<PaperWeights>,
 }
 
 impl Fused {
     /// An executor for these weights.
-    pub fn new(weights: Arc<Weights>) -> Self {
+    pub fn new(weights: Arc<PaperWeights>) -> Self {
         Self { weights }
     }
 }
@@ -82,7 +82,7 @@ impl Patterns {
 impl Executor for Fused {
     type Plane = Vec<f32>;
     type Edges = Vec<Edge>;
-    type Codes = Patterns;
+    type Patterns = Patterns;
     type Column = Vec<f32>;
 
     fn plane(&self) -> Result<Vec<f32>> {

@@ -41,7 +41,7 @@ pub trait Executor: Send {
     /// A batch of edges.
     type Edges;
     /// The codes of a batch for one layer.
-    type Codes;
+    type Patterns;
     /// One number for each edge of a batch.
     type Column;
 
@@ -52,10 +52,11 @@ pub trait Executor: Send {
     fn upload(&self, edges: &[Edge], column: Vec<f32>) -> Result<(Self::Edges, Self::Column)>;
 
     /// The codes of the batch for layer `layer`, counted from 0.
-    fn encode(&self, layer: usize, edges: &Self::Edges) -> Result<Self::Codes>;
+    fn encode(&self, layer: usize, edges: &Self::Edges) -> Result<Self::Patterns>;
 
     /// `M += Σ weight·A`.
-    fn add(&self, m: &mut Self::Plane, codes: &Self::Codes, weight: &Self::Column) -> Result<()>;
+    fn add(&self, m: &mut Self::Plane, codes: &Self::Patterns, weight: &Self::Column)
+    -> Result<()>;
 
     /// Limits every cell to [`CELL_LIMIT`].
     fn saturate(&self, m: &mut Self::Plane) -> Result<()>;
@@ -64,19 +65,19 @@ pub trait Executor: Send {
     fn subtract(
         &self,
         m: &mut Self::Plane,
-        codes: &Self::Codes,
+        codes: &Self::Patterns,
         weight: &Self::Column,
     ) -> Result<()>;
 
     /// For each edge the smallest `M/A` over its cells.
-    fn least_ratio(&self, m: &Self::Plane, codes: &Self::Codes) -> Result<Self::Column>;
+    fn least_ratio(&self, m: &Self::Plane, codes: &Self::Patterns) -> Result<Self::Column>;
 
     /// For each edge the smallest `M/demand` over its cells, at most 1.
     fn least_share(
         &self,
         m: &Self::Plane,
         demand: &Self::Plane,
-        codes: &Self::Codes,
+        codes: &Self::Patterns,
     ) -> Result<Self::Column>;
 
     /// The smallest `M/pattern` over all cells the pattern touches, the same
@@ -85,7 +86,7 @@ pub trait Executor: Send {
         &self,
         m: &Self::Plane,
         pattern: &Self::Plane,
-        codes: &Self::Codes,
+        codes: &Self::Patterns,
     ) -> Result<Self::Column>;
 
     /// `x + y`, edge by edge.

@@ -9,7 +9,7 @@ use candle_core::{D, Device, Tensor};
 use super::{CELL_LIMIT, Executor, FLOOR_SLACK, FLOOR_STRETCH};
 use crate::layers::Load;
 use crate::paper::encoder::{self, BITS, CODE, Encoder};
-use crate::{Edge, Result, Weights};
+use crate::{Edge, PaperWeights, Result};
 
 /// Runs the layers as tensor operations on `device`. A clone shares the weights.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub struct Bits {
 }
 
 /// Codes of a batch, B × 64, and 1.0 where they are active.
-pub struct Codes {
+pub struct TensorPatterns {
     src: Tensor,
     dst: Tensor,
     src_active: Tensor,
@@ -43,7 +43,7 @@ const FAR: f64 = 1e30;
 
 impl TensorExecutor {
     /// Puts the weights on `device`.
-    pub fn new(weights: &Weights, device: Device, name: String) -> Result<Self> {
+    pub fn new(weights: &PaperWeights, device: Device, name: String) -> Result<Self> {
         let layers = weights
             .layers
             .iter()
@@ -68,7 +68,7 @@ impl TensorExecutor {
     }
 
     /// `Σ weight·A` as one plane: two matrix products.
-    fn pattern(&self, codes: &Codes, weight: &Tensor) -> Result<Tensor> {
+    fn pattern(&self, codes: &TensorPatterns, weight: &Tensor) -> Result<Tensor> {
         let weight = weight.unsqueeze(1)?;
         let product = |src: &Tensor, dst: &Tensor| src.t()?.matmul(&dst.broadcast_mul(&weight)?);
         let basis = product(&codes.src, &codes.dst)?;
@@ -77,7 +77,7 @@ impl TensorExecutor {
     }
 
     /// Smallest `values` (B × 64 × 64, or 64 × 64 for all) over each edge's cells.
-    fn least(&self, values: &Tensor, codes: &Codes) -> Result<Tensor> {
+    fn least(&self, values: &Tensor, codes: &TensorPatterns) -> Result<Tensor> {
         let active = outer(&codes.src_active, &codes.dst_active)?;
         let outside = ((1.0 - active)? * FAR)?;
         Ok(outside
@@ -141,7 +141,7 @@ fn outer(src: &Tensor, dst: &Tensor) -> Result<Tensor> {
 impl Executor for TensorExecutor {
     type Plane = Tensor;
     type Edges = Bits;
-    type Codes = Codes;
+    type Patterns = TensorPatterns;
     type Column = Tensor;
 
     fn plane(&self) -> Result<Tensor> {
@@ -160,11 +160,11 @@ impl Executor for TensorExecutor {
         Ok((bits, Tensor::from_vec(column, edges.len(), &self.device)?))
     }
 
-    fn encode(&self, layer: usize, edges: &Bits) -> Result<Codes> {
+    fn encode(&self, layer: usize, edges: &Bits) -> Result<TensorPatterns> {
         let [src, dst] = &self.layers[layer];
         let (src, src_active) = src.encode(&edges.src)?;
         let (dst, dst_active) = dst.encode(&edges.dst)?;
-        Ok(Codes {
+        Ok(TensorPatterns {
             src,
             dst,
             src_active,
@@ -172,7 +172,7 @@ impl Executor for TensorExecutor {
         })
     }
 
-    fn add(&self, m: &mut Tensor, codes: &Codes, weight: &Tensor) -> Result<()> {
+    fn add(&self, m: &mut Tensor, codes: &TensorPatterns, weight: &Tensor) -> Result<()> {
         *m = (&*m + self.pattern(codes, weight)?)?;
         Ok(())
     }
@@ -182,22 +182,27 @@ impl Executor for TensorExecutor {
         Ok(())
     }
 
-    fn subtract(&self, m: &mut Tensor, codes: &Codes, weight: &Tensor) -> Result<()> {
+    fn subtract(&self, m: &mut Tensor, codes: &TensorPatterns, weight: &Tensor) -> Result<()> {
         *m = (&*m - self.pattern(codes, weight)?)?.relu()?;
         Ok(())
     }
 
-    fn least_ratio(&self, m: &Tensor, codes: &Codes) -> Result<Tensor> {
+    fn least_ratio(&self, m: &Tensor, codes: &TensorPatterns) -> Result<Tensor> {
         let a = (outer(&codes.src, &codes.dst)? + self.epsilon)?;
         self.least(&a.recip()?.broadcast_mul(m)?, codes)
     }
 
-    fn least_share(&self, m: &Tensor, demand: &Tensor, codes: &Codes) -> Result<Tensor> {
+    fn least_share(&self, m: &Tensor, demand: &Tensor, codes: &TensorPatterns) -> Result<Tensor> {
         let share = self.least(&self.quotient(m, demand)?, codes)?;
         Ok(share.minimum(1.0)?)
     }
 
-    fn least_quotient(&self, m: &Tensor, pattern: &Tensor, codes: &Codes) -> Result<Tensor> {
+    fn least_quotient(
+        &self,
+        m: &Tensor,
+        pattern: &Tensor,
+        codes: &TensorPatterns,
+    ) -> Result<Tensor> {
         let least = self.quotient(m, pattern)?.flatten_all()?.min_keepdim(0)?;
         Ok(least.broadcast_as(codes.src.dim(0)?)?.contiguous()?)
     }

@@ -9,9 +9,10 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use self::readings::{Row, observe};
-use crate::packed::decoder::{Decoder, HIDDEN, Linear, OUTPUTS};
-use crate::packed::lens::{FEATURES, GLOBAL, LOCAL, QUANTILES, ln_1p};
-use crate::packed::{Parts, Weights};
+use crate::packed::decoder::{HIDDEN, Linear, OUTPUTS, QuantileDecoder};
+use crate::packed::features::{FEATURES, GLOBAL, LOCAL, QUANTILES};
+use crate::packed::load_model::ln_1p;
+use crate::packed::{Ablation, PackedWeights};
 use crate::train::optimiser::AdamW;
 use crate::{Error, Result};
 
@@ -28,8 +29,8 @@ pub struct Options {
     pub rate: f64,
     /// Edges of the largest stream.
     pub largest: usize,
-    /// Parts of the sketch.
-    pub parts: Parts,
+    /// Parts of the sketch that take part.
+    pub ablation: Ablation,
 }
 
 impl Default for Options {
@@ -40,7 +41,7 @@ impl Default for Options {
             steps: 12_000,
             rate: 3e-3,
             largest: 1_500_000,
-            parts: Parts::ALL,
+            ablation: Ablation::ALL,
         }
     }
 }
@@ -63,7 +64,7 @@ const LEVELLING: f32 = 0.6;
 const ABSENT: f32 = 0.3;
 
 /// Trains a decoder; the same options give the same weights.
-pub fn train(options: &Options, mut told: impl FnMut(Progress)) -> Result<Vec<u8>> {
+pub fn train(options: &Options, mut report: impl FnMut(Progress)) -> Result<Vec<u8>> {
     let blank = Arc::new(blank());
     let mut rows = Vec::new();
     let mut rest = Vec::new();
@@ -76,13 +77,13 @@ pub fn train(options: &Options, mut told: impl FnMut(Progress)) -> Result<Vec<u8
         } else {
             &mut rest
         };
-        observe(&blank, (options.parts, options.largest), &mut rng, rows)?;
-        told(Progress::Stored(stream + 1));
+        observe(&blank, (options.ablation, options.largest), &mut rng, rows)?;
+        report(Progress::Stored(stream + 1));
     }
     let range = range(&rows);
     // What is certain is never asked of the network.
-    rows.retain(|row| !row.view.is_certain());
-    rest.retain(|row| !row.view.is_certain());
+    rows.retain(|row| !row.features.is_certain());
+    rest.retain(|row| !row.features.is_certain());
     if rows.is_empty() || rest.is_empty() {
         return Err(Error::Setting {
             name: "streams",
@@ -92,9 +93,9 @@ pub fn train(options: &Options, mut told: impl FnMut(Progress)) -> Result<Vec<u8
     }
     let scaling = scaling(&rows);
     let network = Network::new(options.seed, scaling)?;
-    network.fit(&rows, options, &mut told)?;
+    network.fit(&rows, options, &mut report)?;
     let validation = network.loss(&rest, &(0..rest.len()).collect::<Vec<_>>())?;
-    let weights = Weights {
+    let weights = PackedWeights {
         decoder: network.decoder(range)?,
         encoders: None,
     };
@@ -108,10 +109,10 @@ pub fn train(options: &Options, mut told: impl FnMut(Progress)) -> Result<Vec<u8
 }
 
 /// Weights that are never asked.
-fn blank() -> Weights {
+fn blank() -> PackedWeights {
     let zeros = |inputs| vec![[0.0; HIDDEN]; inputs];
-    Weights {
-        decoder: Decoder {
+    PackedWeights {
+        decoder: QuantileDecoder {
             scaling: [[0.0; FEATURES]; 2],
             range: [[0.0; GLOBAL]; 2],
             first: Linear {
@@ -131,16 +132,16 @@ fn blank() -> Weights {
     }
 }
 
-fn features(row: &Row) -> impl Iterator<Item = f32> {
-    row.view.local.iter().chain(&row.global).copied()
+fn features(row: &Row) -> impl Iterator<Item = f32> + use<> {
+    row.features.inputs().into_iter().chain(row.load.inputs())
 }
 
 fn range(rows: &[Row]) -> [[f32; GLOBAL]; 2] {
     let mut range = [[f32::INFINITY; GLOBAL], [f32::NEG_INFINITY; GLOBAL]];
     for row in rows {
-        for (at, x) in row.global.iter().enumerate() {
-            range[0][at] = range[0][at].min(*x);
-            range[1][at] = range[1][at].max(*x);
+        for (at, x) in row.load.inputs().into_iter().enumerate() {
+            range[0][at] = range[0][at].min(x);
+            range[1][at] = range[1][at].max(x);
         }
     }
     range
@@ -189,7 +190,12 @@ impl Network {
         Ok(Self { scaling, variables })
     }
 
-    fn fit(&self, rows: &[Row], options: &Options, told: &mut impl FnMut(Progress)) -> Result<()> {
+    fn fit(
+        &self,
+        rows: &[Row],
+        options: &Options,
+        report: &mut impl FnMut(Progress),
+    ) -> Result<()> {
         let optimiser = AdamW::new(self.variables.iter())?;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed ^ 0xf17);
         for step in 0..options.steps {
@@ -202,7 +208,7 @@ impl Network {
             let rate = options.rate * (0.505 + 0.495 * (std::f64::consts::PI * through).cos());
             optimiser.update(&self.variables, &gradients, rate, step + 1)?;
             if (step + 1) % 100 == 0 {
-                told(Progress::Step(step + 1, loss.to_scalar()?));
+                report(Progress::Step(step + 1, loss.to_scalar()?));
             }
         }
         Ok(())
@@ -217,10 +223,10 @@ impl Network {
         };
         let out = self.forward(&batch)?;
         let truth = column(&|row| ln_1p(row.count))?;
-        let bound = column(&|row| row.view.bound)?;
+        let bound = column(&|row| row.features.bound)?;
         let mut loss = Tensor::zeros((), candle_core::DType::F32, &Device::Cpu)?;
         for (q, quantile) in QUANTILES.into_iter().enumerate() {
-            let base = column(&|row| row.view.base[q])?;
+            let base = column(&|row| row.features.base[q])?;
             let weight = column(&|row| weight(row.count, quantile))?;
             let trust = candle_core::Tensor::ones_like(&truth)?
                 / (out.narrow(1, 2 * q, 1)?.squeeze(1)?.neg()?.exp()? + 1.0)?;
@@ -252,8 +258,8 @@ impl Network {
         Ok(x)
     }
 
-    fn decoder(&self, range: [[f32; GLOBAL]; 2]) -> Result<Decoder> {
-        Ok(Decoder {
+    fn decoder(&self, range: [[f32; GLOBAL]; 2]) -> Result<QuantileDecoder> {
+        Ok(QuantileDecoder {
             scaling: self.scaling,
             range,
             first: self.linear(0)?,

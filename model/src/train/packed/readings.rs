@@ -10,17 +10,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::crane::Store;
 use crate::fold::arrivals;
-use crate::packed::lens::{GLOBAL, View};
-use crate::packed::{Parts, Weights};
+use crate::packed::features::{Features, LoadFeatures};
+use crate::packed::{Ablation, PackedWeights};
 use crate::train::streams::{self, Stream};
 use crate::{Allowance, Crane, DeviceChoice, Edge, Profile, Result, Secret};
 
 /// One question.
 pub struct Row {
     /// What the network sees of the edge.
-    pub view: View,
+    pub features: Features,
     /// What it sees of the sketch.
-    pub global: [f32; GLOBAL],
+    pub load: LoadFeatures,
     /// The true count, 0 for a pair that never occurred.
     pub count: u64,
 }
@@ -38,8 +38,8 @@ const FEWEST: usize = 300;
 
 /// Stores one stream of up to `largest` edges and asks.
 pub fn observe(
-    weights: &Arc<Weights>,
-    (parts, largest): (Parts, usize),
+    weights: &Arc<PackedWeights>,
+    (ablation, largest): (Ablation, usize),
     rng: &mut Xoshiro256PlusPlus,
     rows: &mut Vec<Row>,
 ) -> Result<()> {
@@ -47,7 +47,7 @@ pub fn observe(
     let stream = streams::draw_any(rng, distinct, LONGEST);
     let batch = [256, 1024, 4096][rng.random_range(0..3)];
     let device = DeviceChoice::Cpu.open()?;
-    let profile = Arc::new(Profile::packed_with(Arc::clone(weights), &device, parts));
+    let profile = Arc::new(Profile::packed_with(Arc::clone(weights), &device, ablation));
     for _ in 0..SKETCHES {
         let (allowance, grows) = draw_memory(rng, stream.edges.len());
         let secret = Secret::from_seed(rng.random());
@@ -101,11 +101,11 @@ fn ask(
         );
         counts.push(0);
     }
-    let (views, global) = sketch.views(&ids)?;
-    for (view, count) in views.into_iter().zip(counts) {
+    let (features, load) = sketch.features(&ids)?;
+    for (features, count) in features.into_iter().zip(counts) {
         rows.push(Row {
-            view,
-            global,
+            features,
+            load,
             count,
         });
     }

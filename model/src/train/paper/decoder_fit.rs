@@ -6,7 +6,7 @@
 //! overloaded sketch have had one packet, so that the best decoder with a bias
 //! is that constant and tells heavy edges from light ones no more.
 
-use crate::paper::decoder::Linear;
+use crate::paper::decoder::DepthWeights;
 
 /// What one edge read and what was true.
 pub struct Observation {
@@ -23,7 +23,7 @@ const ROUNDS: usize = 60;
 const SMALLEST_ERROR: f64 = 1e-2;
 
 /// The best decoder for observations of one depth; none without observations.
-pub fn fit(observations: &[Observation]) -> Option<Linear> {
+pub fn fit(observations: &[Observation]) -> Option<DepthWeights> {
     let depth = observations.first()?.ratios.len();
     let mut used: Vec<usize> = (0..depth).collect();
     loop {
@@ -32,7 +32,7 @@ pub fn fit(observations: &[Observation]) -> Option<Linear> {
             Some(at) => drop(used.remove(at)),
             None => {
                 let weight = solution.into_iter().map(|w| w as f32).collect();
-                return Some(Linear { weight, bias: 0.0 });
+                return Some(DepthWeights { weight, bias: 0.0 });
             }
         }
     }
@@ -121,7 +121,7 @@ mod tests {
         for seen in observations.iter_mut().step_by(10) {
             seen.truth += 1e4;
         }
-        let Linear { weight, bias } = fit(&observations).unwrap();
+        let DepthWeights { weight, bias } = fit(&observations).unwrap();
         assert!(
             (weight[0] - 2.0).abs() < 0.01 && (weight[1] - 3.0).abs() < 0.05,
             "{weight:?}"
@@ -139,7 +139,7 @@ mod tests {
                 weight: 1.0,
             }
         });
-        let Linear { weight, .. } = fit(&observations.collect::<Vec<_>>()).unwrap();
+        let DepthWeights { weight, .. } = fit(&observations.collect::<Vec<_>>()).unwrap();
         assert!(weight[0] == 0.0 && weight[1] > 1.0, "{weight:?}");
         assert!(fit(&[]).is_none());
     }

@@ -10,11 +10,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::decoder_fit::{self, Observation};
 use super::network::{TrainableEncoder, restore};
 use super::task;
-use crate::paper::decoder::Decoder;
+use crate::paper::decoder::LinearDecoder;
 use crate::paper::weights::{self, names};
 use crate::train::optimiser::AdamW;
 use crate::train::streams;
-use crate::{Carry, Ids, Result, Settings, Sketch, Weights, Writes};
+use crate::{Carry, Ids, PaperWeights, Result, Settings, Sketch, Writes};
 
 /// What is trained and how long.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,7 +99,7 @@ const BEST: &str = "best.";
 pub struct Trainer {
     options: Options,
     encoders: Vec<[TrainableEncoder; 2]>,
-    decoder: Decoder,
+    decoder: LinearDecoder,
     optimiser: AdamW,
     step: usize,
     best: Option<Best>,
@@ -115,7 +115,7 @@ impl Trainer {
             let mut end = |end: &str| TrainableEncoder::new(names::encoder(layer, end), &mut rng);
             encoders.push([end("src")?, end("dst")?]);
         }
-        let decoder = Decoder::plain(options.writes, options.theta, options.layers);
+        let decoder = LinearDecoder::plain(options.writes, options.theta, options.layers);
         let mut trainer = Self {
             options,
             encoders,
@@ -200,12 +200,12 @@ impl Trainer {
     /// What `layer` alone misreads of a stream.
     fn loss(
         &self,
-        weights: &Weights,
+        weights: &PaperWeights,
         layer: usize,
         stream: &streams::Stream,
         rng: &mut impl Rng,
     ) -> Result<Tensor> {
-        let alone = Weights {
+        let alone = PaperWeights {
             layers: vec![weights.layers[layer].clone()],
             ..weights.clone()
         };
@@ -262,7 +262,7 @@ impl Trainer {
     /// Stores one stream for each seed and reads a sample of it back; by depth.
     fn observe(
         &self,
-        weights: &Arc<Weights>,
+        weights: &Arc<PaperWeights>,
         seeds: std::ops::Range<u64>,
         largest: usize,
     ) -> Result<Vec<Vec<Observation>>> {
@@ -347,20 +347,20 @@ impl Trainer {
     pub fn checkpoint(&self) -> Result<Vec<u8>> {
         let mut tensors = values(self.named())?;
         tensors.extend(values(self.named_moments())?);
-        let mut told = vec![("stale", self.stale.to_string())];
+        let mut extra = vec![("stale", self.stale.to_string())];
         if let Some(best) = &self.best {
-            told.push(("best_error", best.error.to_string()));
+            extra.push(("best_error", best.error.to_string()));
             let prefixed = |(name, shape, values): &Named| {
                 (format!("{BEST}{name}"), shape.clone(), values.clone())
             };
             tensors.extend(best.variables.iter().map(prefixed));
         }
-        self.write(&tensors, &told)
+        self.write(&tensors, &extra)
     }
 
     /// Takes the encoders of a weight file of the same profile.
     pub fn start_from(&mut self, file: &[u8]) -> Result<()> {
-        Weights::load(file)?;
+        PaperWeights::load(file)?;
         restore(
             self.named(),
             &candle_core::safetensors::load_buffer(file, &Device::Cpu)?,
@@ -377,15 +377,15 @@ impl Trainer {
         let metadata = header
             .and_then(|(_, header)| header.metadata().clone())
             .unwrap_or_default();
-        let told = |key: &str| {
+        let number = |key: &str| {
             metadata
                 .get(key)
                 .and_then(|value| value.parse::<f64>().ok())
         };
         let missing = || crate::Error::Weights("the checkpoint does not tell its step".into());
-        self.step = told("steps").ok_or_else(missing)? as usize;
-        self.stale = told("stale").unwrap_or(0.0) as usize;
-        self.best = match told("best_error") {
+        self.step = number("steps").ok_or_else(missing)? as usize;
+        self.stale = number("stale").unwrap_or(0.0) as usize;
+        self.best = match number("best_error") {
             None => None,
             Some(error) => {
                 let best = tensors
@@ -409,7 +409,7 @@ impl Trainer {
 
     fn write(&self, tensors: &[Named], extra: &[(&str, String)]) -> Result<Vec<u8>> {
         let options = &self.options;
-        let told = [
+        let metadata = [
             ("profile", weights::PROFILE.to_owned()),
             ("version", weights::VERSION.to_owned()),
             ("layers", options.layers.to_string()),
@@ -421,7 +421,7 @@ impl Trainer {
             ("seed", options.seed.to_string()),
             ("steps", self.step.to_string()),
         ];
-        let metadata = told
+        let metadata = metadata
             .into_iter()
             .chain(extra.iter().cloned())
             .map(|(key, value)| (key.to_owned(), value));
@@ -429,8 +429,8 @@ impl Trainer {
     }
 
     /// The weights as they are now.
-    pub fn weights(&self) -> Result<Weights> {
-        Weights::load(&self.file()?)
+    pub fn weights(&self) -> Result<PaperWeights> {
+        PaperWeights::load(&self.file()?)
     }
 }
 
@@ -445,7 +445,7 @@ fn values(named: Vec<(String, &Var)>) -> Result<Vec<Named>> {
     named.into_iter().map(value).collect()
 }
 
-fn fit_decoder(decoder: &mut Decoder, observed: &[Vec<Observation>]) {
+fn fit_decoder(decoder: &mut LinearDecoder, observed: &[Vec<Observation>]) {
     for (linear, observations) in decoder.by_depth.iter_mut().zip(observed) {
         if let Some(fitted) = decoder_fit::fit(observations) {
             *linear = fitted;

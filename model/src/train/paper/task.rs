@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::network::{TrainableEncoder, bits};
 use crate::paper::executor::fused::Fused;
 use crate::train::streams::Stream;
-use crate::{Edge, Hierarchy, Ids, Result, Settings, Weights};
+use crate::{Edge, Hierarchy, Ids, PaperWeights, Result, Settings};
 
 /// How much an uneven use of outputs counts beside what is misread.
 const UNEVENNESS_SHARE: f64 = 1.0;
@@ -27,7 +27,7 @@ pub struct Stored {
 
 /// Stores a stream in batches, without gradient.
 pub fn store(
-    weights: &Arc<Weights>,
+    weights: &Arc<PaperWeights>,
     settings: &Settings,
     stream: &Stream,
     batch: usize,

@@ -1,6 +1,6 @@
 //! What a packed sketch answers: the count of an edge with an interval.
 //!
-//! The crown counts by itself. What the layers say goes through the lens and
+//! The crown counts by itself. What the layers say goes through the load model and
 //! the decoder, both of which are made up once after a store; then
 //! intervals are widened, or narrowed, until they hold most of the witnesses.
 //! The witnesses also judge the decoder: where the plain upper bound is clearly
@@ -13,16 +13,17 @@ use crate::crown::Count;
 use crate::name::Name;
 use crate::packed::Packed;
 use crate::packed::decoder::HIDDEN;
-use crate::packed::lens::{GLOBAL, Lens, Testimony, View, ln_1p};
-use crate::packed::stack::Reading;
+use crate::packed::features::{Features, LoadFeatures};
+use crate::packed::layers::Reading;
+use crate::packed::load_model::{LoadModel, Testimony, ln_1p};
 
 /// Share of the witnesses that intervals are made to hold: more than 0.9,
 /// because a few hundred witnesses know the stream only so well.
 const COVERED: f64 = 0.935;
 
-/// The lens and what follows from it for all edges.
-pub(crate) struct Sight {
-    lens: Lens,
+/// The load model and what follows from it for all edges.
+pub(crate) struct Calibration {
+    load: LoadModel,
     /// None for a load that the decoder has never seen.
     focus: Option<[f32; HIDDEN]>,
     /// By how much intervals are widened, in ln(1 + count).
@@ -41,13 +42,13 @@ impl Packed {
     pub fn flows<N: Name>(&self, names: &[N]) -> Result<Vec<Flow<N>>> {
         let ids: Vec<u64> = names.iter().map(|name| self.codes.id(name)).collect();
         let tags: Vec<u32> = ids.iter().map(|id| self.codes.tag(*id)).collect();
-        let sight = self.sight()?;
+        let calibration = self.calibration()?;
         let readings = self.layers.read(&tags)?;
         let edges = names.iter().zip(ids).zip(readings);
         Ok(edges
             .map(|((name, id), reading)| match self.crowned(name, id) {
                 Some(count) => Flow::of_crown(*name, &count),
-                None => Flow::of_layers(*name, self.layered(sight, &reading)),
+                None => Flow::of_layers(*name, self.layered(calibration, &reading)),
             })
             .collect())
     }
@@ -68,34 +69,34 @@ impl Packed {
     }
 
     /// Lower end, middle and upper end of what an edge with this reading has.
-    fn layered(&self, sight: &Sight, reading: &Reading) -> [u64; 3] {
+    fn layered(&self, calibration: &Calibration, reading: &Reading) -> [u64; 3] {
         let bound = reading.bound();
-        let view = sight.lens.view(reading);
-        if bound == 0 || view.is_certain() {
+        let features = calibration.load.features(reading);
+        if bound == 0 || features.is_certain() {
             return [bound; 3];
         }
-        let Some(focus) = sight.focus.filter(|_| self.profile.parts.decoder) else {
+        let Some(focus) = calibration.focus.filter(|_| self.profile.ablation.decoder) else {
             return [0, bound, bound];
         };
-        let [low, middle, high] = self.profile.weights.decoder.decode(&focus, &view).quantiles;
+        let [low, middle, high] = self.profile.weights.decoder.decode(&focus, &features);
         let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
-        let middle = match sight.bound_is_better {
+        let middle = match calibration.bound_is_better {
             true => bound,
             false => count(middle),
         };
         [
-            count(low - sight.spread).min(middle),
+            count(low - calibration.spread).min(middle),
             middle,
-            count(high + sight.spread).max(middle),
+            count(high + calibration.spread).max(middle),
         ]
     }
 
-    fn sight(&self) -> Result<&Sight> {
-        if let Some(sight) = self.sight.get() {
-            return Ok(sight);
+    fn calibration(&self) -> Result<&Calibration> {
+        if let Some(calibration) = self.calibration.get() {
+            return Ok(calibration);
         }
-        let sight = self.look()?;
-        Ok(self.sight.get_or_init(|| sight))
+        let calibration = self.look()?;
+        Ok(self.calibration.get_or_init(|| calibration))
     }
 
     /// Witnesses that are not in the crown: tag and count.
@@ -111,8 +112,8 @@ impl Packed {
             .unzip()
     }
 
-    fn look(&self) -> Result<Sight> {
-        let (tags, counts) = match self.profile.parts.witnesses {
+    fn look(&self) -> Result<Calibration> {
+        let (tags, counts) = match self.profile.ablation.witnesses {
             true => self.in_layers(),
             false => Default::default(),
         };
@@ -125,57 +126,60 @@ impl Packed {
                 bound: reading.bound(),
             })
             .collect();
-        let lens = Lens::new(&self.layers, &testimonies, self.witnesses.distinct())?;
-        let focus = self.profile.weights.decoder.focus(&lens);
+        let load = LoadModel::new(&self.layers, &testimonies, self.witnesses.distinct())?;
+        let focus = self.profile.weights.decoder.focus(load.global());
         let spread = focus.map_or(0.0, |focus| {
             let missed = readings
                 .iter()
                 .zip(&counts)
-                .map(|(reading, count)| self.missed(&focus, &lens.view(reading), *count));
+                .map(|(reading, count)| self.missed(&focus, &load.features(reading), *count));
             covering(missed.collect())
         });
-        let sight = Sight {
-            lens,
+        let calibration = Calibration {
+            load,
             focus,
             spread,
             bound_is_better: false,
         };
         let (mut of_bound, mut of_decoder) = (0.0, 0.0);
         for (reading, count) in readings.iter().zip(&counts) {
-            let [_, middle, _] = self.layered(&sight, reading);
+            let [_, middle, _] = self.layered(&calibration, reading);
             let weight = (*count as f64).powf(-EXPONENT);
             of_bound += reading.bound().abs_diff(*count) as f64 * weight;
             of_decoder += middle.abs_diff(*count) as f64 * weight;
         }
-        Ok(Sight {
+        Ok(Calibration {
             bound_is_better: of_bound < CLEARLY * of_decoder,
-            ..sight
+            ..calibration
         })
     }
 
     /// By how much the interval of a witness would have to be wider to hold
     /// its count; less than 0 if it could be narrower.
-    fn missed(&self, focus: &[f32; HIDDEN], view: &View, count: u64) -> f32 {
-        if view.is_certain() || view.bound == 0.0 {
-            return if view.bound <= ln_1p(count) {
+    fn missed(&self, focus: &[f32; HIDDEN], features: &Features, count: u64) -> f32 {
+        if features.is_certain() || features.bound == 0.0 {
+            return if features.bound <= ln_1p(count) {
                 -1.0
             } else {
                 1.0
             };
         }
-        let [low, _, high] = self.profile.weights.decoder.decode(focus, view).quantiles;
+        let [low, _, high] = self.profile.weights.decoder.decode(focus, features);
         let above = (count as f32 + HALF).ln_1p();
         let below = (count as f32 - HALF).ln_1p();
         (low - above).max(below - high)
     }
 
     /// What the decoder is given for each of these ids, for training.
-    pub(crate) fn views(&self, ids: &[u64]) -> Result<(Vec<View>, [f32; GLOBAL])> {
+    pub(crate) fn features(&self, ids: &[u64]) -> Result<(Vec<Features>, LoadFeatures)> {
         let tags: Vec<u32> = ids.iter().map(|id| self.codes.tag(*id)).collect();
-        let lens = &self.sight()?.lens;
-        let views = self.layers.read(&tags)?;
-        let views = views.iter().map(|reading| lens.view(reading)).collect();
-        Ok((views, *lens.global()))
+        let load = &self.calibration()?.load;
+        let readings = self.layers.read(&tags)?;
+        let features = readings
+            .iter()
+            .map(|reading| load.features(reading))
+            .collect();
+        Ok((features, *load.global()))
     }
 
     /// The id of an edge, and whether the crown has it.

@@ -1,4 +1,4 @@
-//! A stack: three layers of narrow cells, the lower the more and the narrower.
+//! Three layers of narrow cells, the lower the more and the narrower.
 //!
 //! An edge is counted in layer 1 until its cells are full; what is beyond is
 //! carried to the next layer, so that small cells suffice below. The answer is
@@ -12,10 +12,10 @@
 //! is the sequential store.
 
 use crate::codes::{Codes, Places};
-use crate::packed::cells::Plane;
+use crate::packed::cells::CellArray;
 use crate::{Error, Result};
 
-/// Layers of a stack.
+/// How many layers there are.
 pub const LAYERS: usize = 3;
 
 /// What the cells of one edge hold, smallest first, by layer; zeros where the
@@ -42,13 +42,13 @@ impl Reading {
 }
 
 /// Three layers that share the codes of a sketch.
-pub struct Stack {
+pub struct NarrowLayers {
     codes: Codes,
-    planes: [Box<dyn Plane>; LAYERS],
+    planes: [Box<dyn CellArray>; LAYERS],
     scratch: Scratch,
 }
 
-/// Memory of [`Stack::add`] that is kept from batch to batch.
+/// Memory of [`NarrowLayers::add`] that is kept from batch to batch.
 #[derive(Default)]
 struct Scratch {
     places: Vec<Places>,
@@ -58,9 +58,9 @@ struct Scratch {
     carried: Vec<Climber>,
 }
 
-impl Stack {
-    /// A stack of these layers.
-    pub fn new(codes: Codes, planes: [Box<dyn Plane>; LAYERS]) -> Self {
+impl NarrowLayers {
+    /// These layers, empty or not.
+    pub fn new(codes: Codes, planes: [Box<dyn CellArray>; LAYERS]) -> Self {
         Self {
             codes,
             planes,
@@ -69,7 +69,7 @@ impl Stack {
     }
 
     /// The layers, bottom first.
-    pub fn planes(&self) -> &[Box<dyn Plane>; LAYERS] {
+    pub fn planes(&self) -> &[Box<dyn CellArray>; LAYERS] {
         &self.planes
     }
 

@@ -1,7 +1,7 @@
-//! The lens: what is known about the load of a sketch when it is asked.
+//! The load model: what is known about the load of a sketch when it is asked.
 //!
 //! A number in a cell means nothing by itself: 9 in an empty sketch is a count
-//! of 9, 9 in a full one is noise. The lens turns what the cells of an edge
+//! of 9, 9 in a full one is noise. The load model turns what the cells of an edge
 //! hold into features that mean the same under every load: how often a pair
 //! that never occurred would read as much (from the fill of the cells), what
 //! counts this stream has and how wrong its readings are (from the witnesses).
@@ -9,18 +9,9 @@
 use std::sync::LazyLock;
 
 use crate::Result;
-use crate::packed::cells::{Plane, unpack};
-use crate::packed::stack::{LAYERS, Reading, Stack};
-
-/// Features that differ from edge to edge.
-pub const LOCAL: usize = 13;
-/// Features of the sketch as a whole.
-pub const GLOBAL: usize = 12;
-/// All of them.
-pub const FEATURES: usize = LOCAL + GLOBAL;
-
-/// The quantiles that are estimated.
-pub const QUANTILES: [f64; 3] = [0.05, 0.5, 0.95];
+use crate::packed::cells::{CellArray, unpack};
+use crate::packed::features::{Features, LoadFeatures, QUANTILES};
+use crate::packed::layers::{LAYERS, NarrowLayers, Reading};
 
 /// Values from here on share a bin with others, eight to an octave.
 const EXACT: u64 = 256;
@@ -41,7 +32,7 @@ fn bin(value: u64) -> usize {
 }
 
 impl Tail {
-    fn of(plane: &dyn Plane) -> Result<Self> {
+    fn of(plane: &dyn CellArray) -> Result<Self> {
         let bytes = plane.to_bytes()?;
         let mut cells = vec![0u32; BINS];
         match plane.limit() {
@@ -78,15 +69,15 @@ impl Tail {
     }
 }
 
-/// The fill of one stack.
+/// How full the cells of all layers are.
 struct Fill {
     tails: [Tail; LAYERS],
     limits: [u64; LAYERS],
 }
 
 impl Fill {
-    fn of(stack: &Stack) -> Result<Self> {
-        let [a, b, c] = stack.planes();
+    fn of(layers: &NarrowLayers) -> Result<Self> {
+        let [a, b, c] = layers.planes();
         Ok(Self {
             tails: [Tail::of(&**a)?, Tail::of(&**b)?, Tail::of(&**c)?],
             limits: [a.limit(), b.limit(), c.limit()].map(u64::from),
@@ -145,42 +136,19 @@ const GRID: usize = 26;
 const WINDOW: f32 = 0.7;
 
 /// What is known about the load. See the head of this module.
-pub struct Lens {
+pub struct LoadModel {
     fill: Fill,
     /// Counts of witnesses in the layers, smallest first.
     counts: Vec<u64>,
     nearby: [Nearby; GRID],
-    global: [f32; GLOBAL],
+    global: LoadFeatures,
 }
 
-/// What the network sees of one edge.
-#[derive(Debug, Clone, Copy)]
-pub struct View {
-    /// Features of the edge.
-    pub local: [f32; LOCAL],
-    /// ln(1 + upper bound).
-    pub bound: f32,
-    /// ln(1 + count) at each quantile of the witnesses up to the bound.
-    pub base: [f32; 3],
-}
-
-impl View {
-    /// Whether noise as high as the reading is far less likely than a count
-    /// as high: then the bound is the count.
-    pub fn is_certain(&self) -> bool {
-        let (noise, counts) = (self.local[5], self.local[7]);
-        noise - counts < CERTAIN
-    }
-}
-
-/// Logarithm of the odds below which a reading is taken for the count.
-const CERTAIN: f32 = -7.0;
-
-impl Lens {
-    /// The lens for these layers, with the witnesses that only they know and
+impl LoadModel {
+    /// The load of these layers, with the witnesses that only they know and
     /// an estimate of all distinct edges.
-    pub fn new(stack: &Stack, witnesses: &[Testimony], distinct: f64) -> Result<Self> {
-        let fill = Fill::of(stack)?;
+    pub fn new(layers: &NarrowLayers, witnesses: &[Testimony], distinct: f64) -> Result<Self> {
+        let fill = Fill::of(layers)?;
         let mut counts: Vec<u64> = witnesses.iter().map(|w| w.count).collect();
         counts.sort_unstable();
         let (nearby, overall) = smooth(witnesses);
@@ -188,24 +156,24 @@ impl Lens {
         let mean = counts.iter().map(|c| *c as f32).sum::<f32>().max(1.0) / number;
         let once = counts.partition_point(|count| *count <= 1) as f32 / number;
         let [bottom, middle, top] = &fill.tails;
-        let cells = stack.planes()[0].cells() as f64;
+        let cells = layers.planes()[0].cells() as f64;
         let sum: f32 = (1..=fill.limits[0].min(15))
             .map(|value| bottom.share(value))
             .sum();
-        let global = [
-            (distinct / cells + 1e-3).ln() as f32,
-            mean.ln(),
+        let global = LoadFeatures {
+            edges_per_cell: (distinct / cells + 1e-3).ln() as f32,
+            mean_count: mean.ln(),
             once,
-            overall.exact,
-            1.0 - bottom.share(1),
-            bottom.share(fill.limits[0]),
-            sum / 15.0,
-            1.0 - middle.share(1),
-            middle.share(fill.limits[1]),
-            1.0 - top.share(1),
-            (1.0 + counts.len() as f32).ln(),
-            ln_1p(fill.middle()),
-        ];
+            exact: overall.exact,
+            bottom_empty: 1.0 - bottom.share(1),
+            bottom_full: bottom.share(fill.limits[0]),
+            bottom_mean: sum / 15.0,
+            middle_empty: 1.0 - middle.share(1),
+            middle_full: middle.share(fill.limits[1]),
+            top_empty: 1.0 - top.share(1),
+            witnesses: (1.0 + counts.len() as f32).ln(),
+            absent: ln_1p(fill.middle()),
+        };
         Ok(Self {
             fill,
             counts,
@@ -215,12 +183,12 @@ impl Lens {
     }
 
     /// Features of the sketch as a whole.
-    pub fn global(&self) -> &[f32; GLOBAL] {
+    pub fn global(&self) -> &LoadFeatures {
         &self.global
     }
 
     /// What the network sees of an edge with this reading.
-    pub fn view(&self, reading: &Reading) -> View {
+    pub fn features(&self, reading: &Reading) -> Features {
         let all = reading.bound();
         let (noise, more) = (self.fill.noise(all), self.fill.noise(all + 1));
         let [a, b, c] = reading.top().map(|cell| ln_1p(cell.into()));
@@ -233,22 +201,19 @@ impl Lens {
             _ => ln_1p(self.counts[(q * up_to as f64) as usize]),
         });
         let near = self.near(bound);
-        let local = [
+        Features {
             bound,
-            f32::from(u8::from(reading.reached >= 1)),
-            f32::from(u8::from(reading.reached >= 2)),
-            b - a,
-            c - a,
+            above_bottom: f32::from(u8::from(reading.reached >= 1)),
+            in_top: f32::from(u8::from(reading.reached >= 2)),
+            second_cell: b - a,
+            third_cell: c - a,
             noise,
-            more,
-            (at_least / (self.counts.len() as f32 + 1.0)).ln(),
-            base[0],
-            base[1],
-            base[2],
-            near.excess,
-            near.exact,
-        ];
-        View { local, bound, base }
+            noise_above: more,
+            counts_at_least: (at_least / (self.counts.len() as f32 + 1.0)).ln(),
+            base,
+            excess: near.excess,
+            exact: near.exact,
+        }
     }
 
     fn near(&self, bound: f32) -> Nearby {
