@@ -280,9 +280,9 @@ pub struct Eval {
 }
 
 impl Eval {
-    /// The parts of the packed profile that stay.
-    pub fn parts(&self) -> Ablation {
-        Part::rest(&self.without)
+    /// The parts of the packed profile that are left out.
+    pub fn ablation(&self) -> Ablation {
+        Part::ablation(&self.without)
     }
 }
 
@@ -309,13 +309,13 @@ pub enum Part {
 }
 
 impl Part {
-    /// All parts but these.
-    pub fn rest(without: &[Self]) -> Ablation {
+    /// These parts are left out.
+    pub fn ablation(without: &[Self]) -> Ablation {
         Ablation {
-            crown: !without.contains(&Self::Crown),
-            narrow: !without.contains(&Self::Narrow),
-            decoder: !without.contains(&Self::Decoder),
-            witnesses: !without.contains(&Self::Witnesses),
+            crown: without.contains(&Self::Crown),
+            narrow: without.contains(&Self::Narrow),
+            decoder: without.contains(&Self::Decoder),
+            witnesses: without.contains(&Self::Witnesses),
         }
     }
 }

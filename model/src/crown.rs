@@ -230,6 +230,8 @@ fn entry(bucket: &Bucket, at: usize) -> Option<(AnyName, Count)> {
 /// The table. See the head of this module.
 pub struct Crown {
     buckets: Vec<Bucket>,
+    /// The rank that everyone has to exceed, whatever is there.
+    threshold: u64,
 }
 
 impl Crown {
@@ -237,6 +239,15 @@ impl Crown {
     pub fn new(places: usize) -> Self {
         Self {
             buckets: vec![Bucket::default(); places.max(1).div_ceil(WAYS)],
+            threshold: 0,
+        }
+    }
+
+    /// One that its floor keeps everyone out of: what is a crown worth?
+    pub fn closed(self) -> Self {
+        Self {
+            threshold: u64::MAX,
+            ..self
         }
     }
 
@@ -273,12 +284,12 @@ impl Crown {
         found.is_some()
     }
 
-    /// No entry ranks below this, 0 while there is room: it only ever rises,
-    /// and most edges are far below it.
+    /// No entry ranks below this, 0 while there is room. Most edges are far
+    /// below it.
     pub fn floor(&self) -> u64 {
         let ranks = self.buckets.iter();
         let ranks = ranks.map(|bucket| lightest::<crate::name::Narrow>(bucket).1);
-        ranks.min().unwrap_or(0)
+        ranks.min().unwrap_or(0).max(self.threshold)
     }
 
     /// The rank that a name of this kind has to exceed to be admitted, 0 while
@@ -351,8 +362,8 @@ impl Crown {
         self.buckets.as_flattened().iter().flat_map(words)
     }
 
-    /// A crown of these places; none if they are not whole buckets.
-    pub(crate) fn from_words(all: &[u64]) -> Option<Self> {
+    /// Continues from saved places; says whether they can be its own.
+    pub(crate) fn restore(&mut self, all: &[u64]) -> bool {
         let (places, rest) = all.as_chunks::<3>();
         let places = places.iter().map(|[name, count, bytes]| Place {
             name: *name,
@@ -361,7 +372,7 @@ impl Crown {
         });
         let places: Vec<Place> = places.collect();
         let (buckets, left) = places.as_chunks::<WAYS>();
-        let whole = rest.is_empty() && left.is_empty() && !buckets.is_empty();
+        let whole = rest.is_empty() && left.is_empty() && buckets.len() == self.buckets.len();
         // A name that goes on in the next place begins at an even one, which
         // is also what is known of it.
         let possible = |bucket: &Bucket| {
@@ -371,9 +382,11 @@ impl Crown {
                     && (place.count == 0 || place.packets() > 0)
             })
         };
-        (whole && buckets.iter().all(possible)).then(|| Self {
-            buckets: buckets.to_vec(),
-        })
+        let fits = whole && buckets.iter().all(possible);
+        if fits {
+            self.buckets.copy_from_slice(buckets);
+        }
+        fits
     }
 }
 
@@ -457,9 +470,10 @@ mod tests {
             assert_eq!(entries, known);
         }
         let words: Vec<u64> = crown.to_words().collect();
-        let again = Crown::from_words(&words).unwrap();
+        let mut again = Crown::new(crown.places());
+        assert!(again.restore(&words));
         assert!(again.entries().eq(crown.entries()));
-        assert!(Crown::from_words(&words[1..]).is_none());
+        assert!(!again.restore(&words[1..]));
     }
 
     #[test]

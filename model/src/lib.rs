@@ -13,7 +13,7 @@
 //! | [`edge`], [`name`], [`secret`], [`codes`] | edges, what sketches call them, keyed ids and where they lead |
 //! | [`arrival`], [`fold`], [`answer`] | what reaches a sketch, equal edges of a batch as one; what it says |
 //! | [`memory`] | memory on demand, out of a pool |
-//! | [`crane`], [`state`] | the sketch: a table that grows, then layers below a crown; saving it |
+//! | [`crane`] | the sketch: a table that grows, then layers below a crown; saving it |
 //! | [`table`], [`crown`], [`witnesses`], [`layers`] | what it is made of |
 //! | [`packed`] | layers for real traffic: narrow cells, witnesses, a load-aware decoder |
 //! | [`paper`] | layers as in the paper: dense, with learned encoders |
@@ -38,7 +38,6 @@ pub mod packed;
 pub mod paper;
 pub mod rivals;
 pub mod secret;
-pub mod state;
 pub mod table;
 pub mod train;
 pub mod weights;

@@ -15,10 +15,20 @@ pub struct Witness {
     pub count: u64,
 }
 
-/// The sample.
+/// Some of the witnesses, for layers to be judged by.
+pub struct Sample {
+    /// Those that only the layers know.
+    pub witnesses: Vec<Witness>,
+    /// Estimate of the distinct edges of the stream.
+    pub distinct: f64,
+}
+
+/// All witnesses of a sketch.
 #[derive(Debug, Clone)]
 pub struct Witnesses {
     most: usize,
+    /// How many of them are ever asked.
+    heard: usize,
     /// Ids from here on are no witnesses.
     limit: u64,
     /// By id.
@@ -30,9 +40,23 @@ impl Witnesses {
     pub fn new(most: usize) -> Self {
         Self {
             most,
+            heard: most,
             limit: u64::MAX,
             seen: Vec::with_capacity(most + 1),
         }
+    }
+
+    /// None at all, for layers that do not ask.
+    pub fn none() -> Self {
+        Self {
+            limit: 0,
+            ..Self::new(0)
+        }
+    }
+
+    /// Counted as ever, but never asked: what are they worth?
+    pub fn unheard(self) -> Self {
+        Self { heard: 0, ..self }
     }
 
     /// Notes packets of an edge. One comparison for most edges, once there
@@ -58,14 +82,14 @@ impl Witnesses {
         }
     }
 
-    /// Makes room for more; those who have gone do not come back.
-    pub fn grow(&mut self, most: usize) {
-        self.most = self.most.max(most);
-    }
-
     /// All of them, by id.
     pub fn all(&self) -> &[Witness] {
         &self.seen
+    }
+
+    /// Those who are asked.
+    pub fn heard(&self) -> &[Witness] {
+        &self.seen[..self.seen.len().min(self.heard)]
     }
 
     /// Estimate of the distinct edges of the stream; exact while all of them

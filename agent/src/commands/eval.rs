@@ -48,7 +48,7 @@ pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
             carry,
             ..Settings::of(&weights)
         },
-        packed: Arc::new(Profile::packed_with(packed, &device, args.parts())),
+        packed: Arc::new(Profile::packed_with(packed, &device, args.ablation())),
         start: args.start.map(|start| start.0 as usize),
         paper: paper::PaperProfile::new(weights, &device)?,
         batch: args.batch as usize,

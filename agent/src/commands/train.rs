@@ -30,7 +30,7 @@ fn run_packed(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
         seed: args.seed,
         streams: args.streams,
         steps: args.steps.unwrap_or(usual.steps),
-        ablation: Part::rest(&args.without),
+        ablation: Part::ablation(&args.without),
         ..usual
     };
     let bar = bar(options.streams + options.streams / 10);

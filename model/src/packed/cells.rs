@@ -1,6 +1,6 @@
 //! Narrow cells: many small counters in few bytes, on the CPU.
 
-use crate::codes::Places;
+use crate::packed::places::Places;
 use crate::{Error, Result};
 
 /// The cells of one layer, wherever they are.

@@ -41,6 +41,14 @@ pub struct QuantileDecoder {
 }
 
 impl QuantileDecoder {
+    /// One that no load was trained with: what is a decoder worth?
+    pub fn untrained(self) -> Self {
+        Self {
+            range: [[f32::INFINITY; GLOBAL], [f32::NEG_INFINITY; GLOBAL]],
+            ..self
+        }
+    }
+
     /// The part of the first layer that is the same for all edges; `None` for
     /// a load that was never trained.
     pub fn focus(&self, load: &LoadFeatures) -> Option<[f32; HIDDEN]> {

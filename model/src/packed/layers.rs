@@ -1,236 +1,160 @@
-//! Three layers of narrow cells, the lower the more and the narrower.
+//! Narrow layers with their decoder, as a sketch asks for them.
 //!
-//! An edge is counted in layer 1 until its cells are full; what is beyond is
-//! carried to the next layer, so that small cells suffice below. The answer is
-//! the smallest of an edge's cells, plus that of the next layer where they are
-//! full, and so on: never below the truth.
-//!
-//! Store is conservative and batch-synchronous: each edge of a batch reads its
-//! cells in the state before the batch, adds its own packets to the smallest
-//! and raises its cells to that, no further. Raising commutes, so a batch can
-//! be done in any order and on any device with the same result; a batch of one
-//! is the sequential store.
+//! They do not grow: all they ever have is theirs from the start. What an edge
+//! leaves behind when it goes to the crown stays; one that comes back raises its
+//! cells to what it has had.
 
-use crate::codes::{Codes, Places};
-use crate::packed::cells::CellArray;
-use crate::{Error, Result};
+use std::sync::{Arc, OnceLock};
 
-/// How many layers there are.
-pub const LAYERS: usize = 3;
+use crate::codes::Codes;
+use crate::layers::{Bounds, Layers, Load};
+use crate::packed::calibration::Calibration;
+use crate::packed::features::{Features, LoadFeatures};
+use crate::packed::narrow::{LAYERS, NarrowLayers};
+use crate::witnesses::Sample;
+use crate::{PackedWeights, Result};
 
-/// What the cells of one edge hold, smallest first, by layer; zeros where the
-/// edge has not been.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Cells by layer, bottom first.
-    pub cells: [Places; LAYERS],
-    /// Layers above the bottom that the edge has reached.
-    pub reached: usize,
-}
+/// Pairs that never occurred whose readings tell the noise of the layers.
+const PHANTOMS: u32 = 64;
 
-impl Reading {
-    /// The upper bound: the smallest cells of all layers reached.
-    pub fn bound(&self) -> u64 {
-        let reached = &self.cells[..=self.reached];
-        reached.iter().map(|cells| u64::from(cells[0])).sum()
-    }
+/// Edges that are put in at once, which bounds what that takes beside the cells.
+const AT_ONCE: usize = 1 << 16;
 
-    /// The cells of the highest layer that the edge has reached.
-    pub fn top(&self) -> Places {
-        self.cells[self.reached]
-    }
-}
-
-/// Three layers that share the codes of a sketch.
-pub struct NarrowLayers {
+/// See the head of this module.
+pub struct PackedLayers {
     codes: Codes,
-    planes: [Box<dyn CellArray>; LAYERS],
-    scratch: Scratch,
+    narrow: NarrowLayers,
+    weights: Arc<PackedWeights>,
+    /// How many pairs that never occurred were asked about so far.
+    phantoms: u32,
+    /// Memory of [`Layers::add`] that is kept from batch to batch.
+    tags: Vec<u32>,
+    calibration: OnceLock<Calibration>,
 }
 
-/// Memory of [`NarrowLayers::add`] that is kept from batch to batch.
-#[derive(Default)]
-struct Scratch {
-    places: Vec<Places>,
-    least: Vec<u32>,
-    targets: Vec<u32>,
-    climbing: Vec<Climber>,
-    carried: Vec<Climber>,
-}
-
-impl NarrowLayers {
-    /// These layers, empty or not.
-    pub fn new(codes: Codes, planes: [Box<dyn CellArray>; LAYERS]) -> Self {
+impl PackedLayers {
+    /// Layers whose edges are known by the tags of `codes`.
+    pub fn new(narrow: NarrowLayers, codes: Codes, weights: Arc<PackedWeights>) -> Self {
         Self {
             codes,
-            planes,
-            scratch: Scratch::default(),
+            narrow,
+            weights,
+            phantoms: 0,
+            tags: Vec::new(),
+            calibration: OnceLock::new(),
         }
     }
 
-    /// The layers, bottom first.
-    pub fn planes(&self) -> &[Box<dyn CellArray>; LAYERS] {
-        &self.planes
+    fn tags(&self, ids: &[u64]) -> Vec<u32> {
+        ids.iter().map(|id| self.codes.tag(*id)).collect()
     }
 
-    fn places(&self, layer: usize, ids: impl Iterator<Item = u32>) -> Vec<Places> {
-        let cells = self.planes[layer].cells();
-        ids.map(|id| self.codes.places(id, layer, cells)).collect()
-    }
-
-    /// Adds a batch without equal ids; `bounds` are the bounds afterwards.
-    pub fn add(&mut self, ids: &[u32], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
-        let Self {
-            codes,
-            planes: [bottom, above @ ..],
-            scratch,
-        } = self;
-        let Scratch {
-            places,
-            least,
-            targets,
-            climbing,
-            carried,
-        } = scratch;
-        bounds.clear();
-        targets.clear();
-        climbing.clear();
-        places.clear();
-        let (cells, limit) = (bottom.cells(), u64::from(bottom.limit()));
-        places.extend(ids.iter().map(|id| codes.places(*id, 0, cells)));
-        bottom.least(places, least)?;
-        let wanted = packets.iter().zip(&*least);
-        bounds.extend(wanted.map(|(packets, found)| packets.saturating_add((*found).into())));
-        targets.extend(bounds.iter().map(|wanted| (*wanted).min(limit) as u32));
-        for (edge, (wanted, found)) in (0..).zip(bounds.iter_mut().zip(&*least)) {
-            if *wanted > limit {
-                climbing.push(Climber {
-                    edge,
-                    packets: *wanted - limit,
-                    was_here: u64::from(*found) == limit,
-                });
-                *wanted = limit;
-            }
+    /// Made up once after a store.
+    fn calibration(&self, sample: &dyn Fn() -> Sample) -> Result<&Calibration> {
+        if let Some(calibration) = self.calibration.get() {
+            return Ok(calibration);
         }
-        bottom.raise(places, targets)?;
-        for (layer, plane) in (1..).zip(above) {
-            if climbing.is_empty() {
-                break;
-            }
-            let (cells, limit) = (plane.cells(), u64::from(plane.limit()));
-            let place = |c: &Climber| codes.places(ids[c.edge as usize], layer, cells);
-            places.clear();
-            places.extend(climbing.iter().map(place));
-            plane.least(places, least)?;
-            targets.clear();
-            carried.clear();
-            for (climber, found) in climbing.iter().zip(&*least) {
-                let found = u64::from(*found) * u64::from(climber.was_here);
-                let wanted = found.saturating_add(climber.packets);
-                let kept = wanted.min(limit);
-                targets.push(kept as u32);
-                bounds[climber.edge as usize] += kept;
-                if wanted > limit {
-                    carried.push(Climber {
-                        edge: climber.edge,
-                        packets: wanted - limit,
-                        was_here: found == limit,
-                    });
-                }
-            }
-            plane.raise(places, targets)?;
-            std::mem::swap(climbing, carried);
-        }
-        Ok(())
+        let Sample {
+            witnesses,
+            distinct,
+        } = sample();
+        let tags = witnesses.iter().map(|witness| self.codes.tag(witness.id));
+        let counts: Vec<u64> = witnesses.iter().map(|witness| witness.count).collect();
+        let readings = self.narrow.read(&tags.collect::<Vec<u32>>())?;
+        let decoder = &self.weights.decoder;
+        let made = Calibration::new(&self.narrow, decoder, &readings, counts, distinct)?;
+        Ok(self.calibration.get_or_init(|| made))
     }
 
-    /// Makes the bounds of these edges at least `totals`.
-    pub fn raise(&mut self, ids: &[u32], totals: &[u64]) -> Result<()> {
-        let mut climbing: Vec<(u32, u64)> =
-            ids.iter().copied().zip(totals.iter().copied()).collect();
-        for layer in 0..LAYERS {
-            climbing.retain(|(_, left)| *left > 0);
-            if climbing.is_empty() {
-                break;
-            }
-            let places = self.places(layer, climbing.iter().map(|(id, _)| *id));
-            let limit = u64::from(self.planes[layer].limit());
-            let kept = climbing.iter().map(|(_, left)| (*left).min(limit) as u32);
-            self.planes[layer].raise(&places, &kept.collect::<Vec<_>>())?;
-            for (_, left) in &mut climbing {
-                *left = left.saturating_sub(limit);
-            }
-        }
-        Ok(())
-    }
-
-    /// What the cells of each edge hold.
-    pub fn read(&self, ids: &[u32]) -> Result<Vec<Reading>> {
-        let mut readings = vec![Reading::default(); ids.len()];
-        let mut here: Vec<usize> = (0..ids.len()).collect();
-        let mut values = Vec::new();
-        for (layer, plane) in self.planes.iter().enumerate() {
-            if here.is_empty() {
-                break;
-            }
-            let places = self.places(layer, here.iter().map(|at| ids[*at]));
-            plane.read(&places, &mut values)?;
-            for (at, mut cells) in here.iter().zip(values.iter().copied()) {
-                cells.sort_unstable();
-                readings[*at].cells[layer] = cells;
-                readings[*at].reached = layer;
-            }
-            here.retain(|at| readings[*at].cells[layer][0] == plane.limit());
-        }
-        Ok(readings)
-    }
-
-    /// The upper bound of each edge.
-    pub fn bounds(&self, tags: &[u32]) -> Result<Vec<u64>> {
-        let readings = self.read(tags)?;
-        Ok(readings.iter().map(Reading::bound).collect())
-    }
-
-    /// Share of the cells of each layer that are not 0.
-    pub fn fill(&self) -> Result<[f32; LAYERS]> {
-        let mut fill = [0.0; LAYERS];
-        for (fill, plane) in fill.iter_mut().zip(&self.planes) {
-            *fill = plane.used()? as f32 / plane.cells() as f32;
-        }
-        Ok(fill)
-    }
-
-    /// Bytes of all cells.
-    pub fn memory_bytes(&self) -> usize {
-        self.planes.iter().map(|plane| plane.memory_bytes()).sum()
-    }
-
-    /// All cells, bottom layer first.
-    pub fn save(&self, state: &mut Vec<u8>) -> Result<()> {
-        for plane in &self.planes {
-            state.extend(plane.to_bytes()?);
-        }
-        Ok(())
-    }
-
-    /// Takes its cells off the front of a saved state.
-    pub fn load(&mut self, state: &mut &[u8]) -> Result<()> {
-        for plane in &mut self.planes {
-            let (cells, rest) = state
-                .split_at_checked(plane.memory_bytes())
-                .ok_or_else(|| Error::State("it ends inside a layer".into()))?;
-            plane.load_bytes(cells)?;
-            *state = rest;
-        }
-        Ok(())
+    /// What the decoder is given for each of these edges, for training.
+    pub(crate) fn features(
+        &self,
+        ids: &[u64],
+        sample: &dyn Fn() -> Sample,
+    ) -> Result<(Vec<Features>, LoadFeatures)> {
+        let load = self.calibration(sample)?.load();
+        let readings = self.narrow.read(&self.tags(ids))?;
+        let features = readings.iter().map(|reading| load.features(reading));
+        Ok((features.collect(), *load.global()))
     }
 }
 
-/// An edge of a batch on its way up.
-#[derive(Clone, Copy)]
-struct Climber {
-    edge: u32,
-    packets: u64,
-    /// Whether what it finds in this layer can be its own.
-    was_here: bool,
+impl Layers for PackedLayers {
+    fn worth(&self) -> Bounds {
+        Bounds::Guaranteed
+    }
+
+    fn add(&mut self, ids: &[u64], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
+        let Self { codes, tags, .. } = self;
+        tags.clear();
+        tags.extend(ids.iter().map(|id| codes.tag(*id)));
+        self.narrow.add(&self.tags, packets, bounds)
+    }
+
+    fn take(&mut self, _: &[u64], _: &[u64]) -> Result<()> {
+        Ok(())
+    }
+
+    fn put(&mut self, ids: &[u64], totals: &[u64]) -> Result<()> {
+        let mut parts = ids.chunks(AT_ONCE).zip(totals.chunks(AT_ONCE));
+        parts.try_for_each(|(ids, totals)| self.narrow.raise(&self.tags(ids), totals))
+    }
+
+    fn bounds(&self, ids: &[u64]) -> Result<Vec<u64>> {
+        self.narrow.bounds(&self.tags(ids))
+    }
+
+    fn noise(&mut self) -> Result<u64> {
+        let tags: Vec<u32> = (0..PHANTOMS)
+            .map(|n| (self.phantoms + n).wrapping_mul(0x9e37_79b1))
+            .collect();
+        self.phantoms = self.phantoms.wrapping_add(PHANTOMS);
+        let mut bounds = self.narrow.bounds(&tags)?;
+        let middle = bounds.len() / 2;
+        Ok(*bounds.select_nth_unstable(middle).1)
+    }
+
+    fn estimates(&self, ids: &[u64], sample: &dyn Fn() -> Sample) -> Result<Vec<[u64; 3]>> {
+        let calibration = self.calibration(sample)?;
+        let readings = self.narrow.read(&self.tags(ids))?;
+        let decoder = &self.weights.decoder;
+        let estimate = |reading| calibration.estimate(decoder, reading);
+        Ok(readings.iter().map(estimate).collect())
+    }
+
+    fn invalidate(&mut self) {
+        self.calibration.take();
+    }
+
+    /// The share of cells that are taken.
+    fn loads(&self) -> Result<Vec<Load>> {
+        let fill = self.narrow.fill()?.into_iter();
+        let load = |mean| Load {
+            mean,
+            max: mean,
+            typical: mean,
+        };
+        Ok(fill.map(load).collect())
+    }
+
+    fn expansions(&self) -> usize {
+        0
+    }
+
+    fn is_saturated(&self) -> Result<bool> {
+        let top = self.narrow.arrays()[LAYERS - 1].to_bytes()?;
+        Ok(top.as_chunks::<4>().0.contains(&[u8::MAX; 4]))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.narrow.memory_bytes()
+    }
+
+    fn save(&self, state: &mut Vec<u8>) -> Result<()> {
+        self.narrow.save(state)
+    }
+
+    fn load(&mut self, state: &mut &[u8]) -> Result<()> {
+        self.narrow.load(state)
+    }
 }

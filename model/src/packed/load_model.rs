@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use crate::Result;
 use crate::packed::cells::{CellArray, unpack};
 use crate::packed::features::{Features, LoadFeatures, QUANTILES};
-use crate::packed::layers::{LAYERS, NarrowLayers, Reading};
+use crate::packed::narrow::{LAYERS, NarrowLayers, Reading};
 
 /// Values from here on share a bin with others, eight to an octave.
 const EXACT: u64 = 256;
@@ -32,10 +32,10 @@ fn bin(value: u64) -> usize {
 }
 
 impl Tail {
-    fn of(plane: &dyn CellArray) -> Result<Self> {
-        let bytes = plane.to_bytes()?;
+    fn of(array: &dyn CellArray) -> Result<Self> {
+        let bytes = array.to_bytes()?;
         let mut cells = vec![0u32; BINS];
-        match plane.limit() {
+        match array.limit() {
             15 => {
                 for byte in &bytes {
                     cells[usize::from(byte & 15)] += 1;
@@ -43,10 +43,10 @@ impl Tail {
                 }
             }
             255 => bytes.iter().for_each(|byte| cells[usize::from(*byte)] += 1),
-            _ => (0..plane.cells() as u32)
+            _ => (0..array.cells() as u32)
                 .for_each(|place| cells[bin(unpack::<32>(&bytes, place).into())] += 1),
         }
-        let all = plane.cells() as f32;
+        let all = array.cells() as f32;
         let mut above = 0u32;
         let mut tail: Vec<f32> = cells
             .iter()
@@ -77,7 +77,7 @@ struct Fill {
 
 impl Fill {
     fn of(layers: &NarrowLayers) -> Result<Self> {
-        let [a, b, c] = layers.planes();
+        let [a, b, c] = layers.arrays();
         Ok(Self {
             tails: [Tail::of(&**a)?, Tail::of(&**b)?, Tail::of(&**c)?],
             limits: [a.limit(), b.limit(), c.limit()].map(u64::from),
@@ -156,7 +156,7 @@ impl LoadModel {
         let mean = counts.iter().map(|c| *c as f32).sum::<f32>().max(1.0) / number;
         let once = counts.partition_point(|count| *count <= 1) as f32 / number;
         let [bottom, middle, top] = &fill.tails;
-        let cells = layers.planes()[0].cells() as f64;
+        let cells = layers.arrays()[0].cells() as f64;
         let sum: f32 = (1..=fill.limits[0].min(15))
             .map(|value| bottom.share(value))
             .sum();

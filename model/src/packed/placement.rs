@@ -5,7 +5,7 @@ use candle_core::Device;
 use crate::Result;
 use crate::device::OpenDevice;
 use crate::packed::cells::{CellArray, Cells};
-use crate::packed::layers::LAYERS;
+use crate::packed::narrow::Arrays;
 use crate::packed::shape::Shape;
 use crate::packed::tensor::TensorCells;
 
@@ -27,26 +27,28 @@ impl Placement {
         }
     }
 
-    /// Empty layers within `bytes`.
-    pub fn planes(&self, bytes: usize, narrow: bool) -> Result<[Box<dyn CellArray>; LAYERS]> {
+    /// Empty cells of three widths within `bytes`.
+    pub fn narrow(&self, bytes: usize) -> Result<Arrays> {
         let [a, b, c] = Shape::cells(bytes);
-        if narrow {
-            return Ok([
-                self.plane::<4>(a)?,
-                self.plane::<8>(b)?,
-                self.plane::<32>(c)?,
-            ]);
-        }
-        let least = Shape::cells(0);
-        let cells = bytes / 4 / 24 * 24 - 2 * least[0];
         Ok([
-            self.plane::<32>(cells)?,
-            self.plane::<8>(least[1])?,
-            self.plane::<32>(least[2])?,
+            self.array::<4>(a)?,
+            self.array::<8>(b)?,
+            self.array::<32>(c)?,
         ])
     }
 
-    fn plane<const BITS: u32>(&self, cells: usize) -> Result<Box<dyn CellArray>> {
+    /// Empty cells of 32 bits, nearly all of them in the bottom layer.
+    pub fn wide(&self, bytes: usize) -> Result<Arrays> {
+        let least = Shape::cells(0);
+        let cells = bytes / 4 / 24 * 24 - 2 * least[0];
+        Ok([
+            self.array::<32>(cells)?,
+            self.array::<8>(least[1])?,
+            self.array::<32>(least[2])?,
+        ])
+    }
+
+    fn array<const BITS: u32>(&self, cells: usize) -> Result<Box<dyn CellArray>> {
         Ok(match self {
             Self::Host => Box::new(Cells::<BITS>::new(cells)),
             Self::Tensor(device) => Box::new(TensorCells::<BITS>::new(cells, device)?),

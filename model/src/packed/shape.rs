@@ -1,7 +1,7 @@
 //! How a budget is shared out.
 
-use crate::codes::CELLS;
-use crate::packed::layers::LAYERS;
+use crate::packed::narrow::LAYERS;
+use crate::packed::places::CELLS;
 use crate::witnesses::Witness;
 use crate::{Error, Result};
 

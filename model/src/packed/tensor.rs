@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 
 use candle_core::{DType, Device, Tensor};
 
-use crate::codes::{CELLS, Places};
 use crate::packed::cells::{CellArray, Cells};
+use crate::packed::places::{CELLS, Places};
 use crate::{Error, Result};
 
 /// Cells of one layer on a device.

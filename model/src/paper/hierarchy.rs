@@ -178,7 +178,7 @@ impl<X: Executor> Hierarchy<X> {
 const STATE_MAGIC: &[u8; 8] = b"CRANEp01";
 
 /// Bytes of one layer.
-const LAYER_BYTES: usize = CODE * CODE * size_of::<f32>();
+pub const LAYER_BYTES: usize = CODE * CODE * size_of::<f32>();
 
 impl<X: Executor> Sketch for Hierarchy<X> {
     fn store(&mut self, batch: &[Weighted]) -> Result<()> {

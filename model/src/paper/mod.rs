@@ -6,7 +6,7 @@
 //! | [`hierarchy`], [`carry`] | layers that grow: store, carry, query, expansion |
 //! | [`ids`], [`encoder`], [`decoder`], [`weights`] | their learned parts and what these see |
 //! | [`executor`] | how a batch meets a layer: fused CPU code or candle tensors |
-//! | [`layers`] | layers under a crown |
+//! | [`layers`], [`profile`] | layers below a crown, and how a budget is shared out |
 
 pub mod carry;
 pub mod decoder;
@@ -15,8 +15,9 @@ pub mod executor;
 pub mod hierarchy;
 pub mod ids;
 pub mod layers;
+pub mod profile;
 pub mod settings;
 pub mod sketch;
 pub mod weights;
 
-pub use layers::{Paper, PaperProfile, SMALLEST};
+pub use profile::PaperProfile;

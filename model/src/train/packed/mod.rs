@@ -29,7 +29,7 @@ pub struct Options {
     pub rate: f64,
     /// Edges of the largest stream.
     pub largest: usize,
-    /// Parts of the sketch that take part.
+    /// Parts of the sketch that are left out.
     pub ablation: Ablation,
 }
 
@@ -41,7 +41,7 @@ impl Default for Options {
             steps: 12_000,
             rate: 3e-3,
             largest: 1_500_000,
-            ablation: Ablation::ALL,
+            ablation: Ablation::NONE,
         }
     }
 }

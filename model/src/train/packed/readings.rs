@@ -2,15 +2,16 @@
 //! stored in sketches of many sizes, and the layers are asked for edges whose
 //! count is known, and for as many that never occurred.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use rand::Rng;
 use rand::seq::index::sample;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::crane::Store;
 use crate::fold::arrivals;
 use crate::packed::features::{Features, LoadFeatures};
+use crate::packed::layers::PackedLayers;
 use crate::packed::{Ablation, PackedWeights};
 use crate::train::streams::{self, Stream};
 use crate::{Allowance, Crane, DeviceChoice, Edge, Profile, Result, Secret};
@@ -78,7 +79,11 @@ fn ask(
     rows: &mut Vec<Row>,
 ) -> Result<()> {
     // A table needs no decoder.
-    let Store::Packed(sketch) = &sketch.store else {
+    let Some(sketch) = sketch.below_table() else {
+        return Ok(());
+    };
+    let layers: &dyn Any = sketch.layers();
+    let Some(layers) = layers.downcast_ref::<PackedLayers>() else {
         return Ok(());
     };
     let edges = &stream.edges;
@@ -86,7 +91,7 @@ fn ask(
     let mut counts = Vec::with_capacity(2 * ASKED);
     for at in sample(rng, edges.len(), edges.len().min(ASKED)) {
         let (id, crowned) = sketch.place(&edges[at].name());
-        if !crowned {
+        if crowned.is_none() {
             ids.push(id);
             counts.push(stream.counts[at]);
         }
@@ -101,7 +106,7 @@ fn ask(
         );
         counts.push(0);
     }
-    let (features, load) = sketch.features(&ids)?;
+    let (features, load) = layers.features(&ids, &|| sketch.sample())?;
     for (features, count) in features.into_iter().zip(counts) {
         rows.push(Row {
             features,

@@ -1,20 +1,16 @@
 //! Saving a sketch and answering from it in another process.
 //!
 //! Everything that answers need, nothing else: a head of a few numbers, then
-//! all names with their totals, or the cells as they are packed with witnesses
-//! and crown. The paper profile saves its layers by [`crate::Sketch`].
+//! all names with their totals, or witnesses, crown and layers.
 
-use crate::crane::Store;
-use crate::crown::Crown;
+use super::{Layered, Store};
 use crate::name::{Narrow, Wide};
-use crate::packed::Packed;
 use crate::table::{Kept, Tables};
 use crate::witnesses::Witness;
 use crate::{Crane, Error, Result};
 
 const MAGIC: &[u8; 8] = b"CRANEk02";
 const TABLES: u64 = 0;
-const PACKED: u64 = 1;
 
 fn fault<T>(what: &str) -> Result<T> {
     Err(Error::State(what.into()))
@@ -54,12 +50,11 @@ impl Crane {
                 save_names::<Narrow>(&mut state, tables);
                 save_names::<Wide>(&mut state, tables);
             }
-            Store::Packed(packed) => {
-                put(&mut state, PACKED);
+            Store::Layered(layered) => {
+                put(&mut state, self.profile.layers.number());
                 put(&mut state, self.allowance.held() as u64);
-                packed.save(&mut state)?;
+                layered.save(&mut state)?;
             }
-            Store::Paper(_) => return fault("the paper profile saves its layers only"),
         }
         Ok(state)
     }
@@ -67,7 +62,7 @@ impl Crane {
     /// Continues from a saved state. One that does not fit changes nothing.
     pub fn load_state(&mut self, state: &[u8]) -> Result<()> {
         let Some(mut rest) = state.strip_prefix(MAGIC) else {
-            return fault("it does not start like a state of the packed profile");
+            return fault("it does not start like the state of a sketch");
         };
         let rest = &mut rest;
         if number(rest)? != self.codes.check() {
@@ -80,19 +75,19 @@ impl Crane {
                 self.load_names::<Wide>(rest, &mut tables)?;
                 Store::Tables(tables)
             }
-            PACKED => {
+            kind if kind == self.profile.layers.number() => {
                 let bytes = number(rest)? as usize;
                 if bytes > self.allowance.most() {
                     return fault("it is larger than the budget");
                 }
-                let mut packed = self.empty_packed(bytes)?;
-                packed.load(rest)?;
+                let mut layered = self.empty_layers(bytes)?;
+                layered.load(rest)?;
                 if !self.allowance.reach(bytes) {
                     return fault("there is no memory for it");
                 }
-                Store::Packed(packed)
+                Store::Layered(layered)
             }
-            _ => return fault("it is of an unknown kind"),
+            _ => return fault("it is one of another profile"),
         };
         if !rest.is_empty() {
             return fault("something follows after its end");
@@ -134,7 +129,7 @@ fn save_names<N: Kept>(state: &mut Vec<u8>, tables: &Tables) {
     }
 }
 
-impl Packed {
+impl Layered {
     fn save(&self, state: &mut Vec<u8>) -> Result<()> {
         put(state, self.noise);
         put(state, self.witnesses.limit());
@@ -164,14 +159,11 @@ impl Packed {
         for _ in 0..count(state, 8)? {
             words.push(number(state)?);
         }
-        let fits = 8 * words.len() == self.crown.memory_bytes();
-        match Crown::from_words(&words).filter(|_| fits) {
-            Some(crown) => self.crown = crown,
-            None => return fault("its crown is not possible"),
+        if !self.crown.restore(&words) {
+            return fault("its crown is not possible");
         }
-        self.floor = self.crown.floor();
         self.layers.load(state)?;
-        self.calibration.take();
+        self.begin();
         Ok(())
     }
 }
