@@ -2,17 +2,17 @@
 //!
 //! A sketch starts small, as a table of all edges ([`crate::table`]). When the
 //! table is full it asks for twice the memory; when there is no more to be had,
-//! everything is poured into layers that take all it may have ([`growth`]).
+//! everything is poured into layers that take all it may have (`growth`).
 //! From then on the heaviest edges are in the crown ([`crate::crown`]) and all
-//! others in the layers ([`crate::layers`]); [`admission`] says who moves.
+//! others in the layers ([`crate::layers`]); `admission` says who moves.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`profile`] | which layers there will be |
-//! | [`growth`] | a table becomes a larger one, or layers |
-//! | [`admission`] | storing a batch in crown and layers |
-//! | [`answers`] | asking them |
-//! | [`state`] | saving a sketch, and answering in another process |
+//! | `profile` | which layers there will be |
+//! | `growth` | a table becomes a larger one, or layers |
+//! | `admission` | storing a batch in crown and layers |
+//! | `answers` | asking them |
+//! | `state` | saving a sketch, and answering in another process |
 
 mod admission;
 mod answers;
