@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::paper::executor::Executor;
-use crate::{Edge, Error, Result, Settings, choice};
+use crate::{Error, Result, choice};
 
 /// How a batch is carried. No way ever makes a cell negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ impl Carry {
 
     /// Takes what goes up out of layer `m`, after the batch with these
     /// weights was added to it, and returns how much that is for each edge.
-    fn take<X: Executor>(
+    pub(super) fn take<X: Executor>(
         self,
         x: &X,
         m: &mut X::Plane,
@@ -85,52 +85,6 @@ impl Writes {
     pub const NAMES: [(&'static str, Self); 2] = [("bottom", Self::Bottom), ("every", Self::Every)];
 }
 
-/// Sees a layer's number, the edges that reached it, how much each was given,
-/// and how much of it went up; the top layer carries nothing.
-pub(crate) trait Watch<X: Executor>:
-    FnMut(usize, &X::Edges, &X::Column, Option<&X::Column>)
-{
-}
-
-impl<X: Executor, F> Watch<X> for F where F: FnMut(usize, &X::Edges, &X::Column, Option<&X::Column>) {}
-
-/// Adds a batch to the layers and carries upwards.
-pub(crate) fn climb<X: Executor>(
-    x: &X,
-    planes: &mut [X::Plane],
-    settings: &Settings,
-    edges: &[Edge],
-    weight: Vec<f32>,
-    watch: &mut impl Watch<X>,
-) -> Result<()> {
-    let top = planes.len() - 1;
-    let (mut edges, arrived) = x.upload(edges, weight)?;
-    let mut rest = None;
-    for (layer, m) in planes.iter_mut().enumerate() {
-        let weight = rest.as_ref().unwrap_or(&arrived);
-        let codes = x.encode(layer, &edges)?;
-        x.add(m, &codes, weight)?;
-        x.saturate(m)?;
-        if layer == top {
-            watch(layer, &edges, weight, None);
-            break;
-        }
-        let carried = settings.carry.take(x, m, &codes, weight, settings.theta)?;
-        watch(layer, &edges, weight, Some(&carried));
-        rest = match settings.writes {
-            Writes::Every => Some(x.sum(&arrived, &carried)?),
-            Writes::Bottom => match x.remaining(edges, carried)? {
-                Some((remaining, carried)) => {
-                    edges = remaining;
-                    Some(carried)
-                }
-                None => break,
-            },
-        };
-    }
-    Ok(())
-}
-
 impl fmt::Display for Carry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(choice::name(&Self::NAMES, self))
@@ -162,8 +116,8 @@ impl FromStr for Writes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PaperWeights;
     use crate::paper::executor::fused::Fused;
+    use crate::{Edge, PaperWeights};
     use std::sync::Arc;
 
     /// The executors never let a cell fall below 0, which would hide a carry

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::fold::fold;
 use crate::layers::Load;
-use crate::paper::carry::{Watch, climb};
+use crate::paper::climb::{Watch, climb};
 use crate::paper::encoder::CODE;
 use crate::paper::executor::{CELL_LIMIT, Executor, floor};
 use crate::paper::sketch::{Ratios, Sketch};

@@ -9,6 +9,7 @@
 //! | [`layers`], [`profile`] | layers below a crown, and how a budget is shared out |
 
 pub mod carry;
+mod climb;
 pub mod decoder;
 pub mod encoder;
 pub mod executor;

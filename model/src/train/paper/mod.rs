@@ -10,9 +10,11 @@
 //! | [`network`] | the encoders as trainable variables |
 //! | [`task`] | storing a stream and asking it back, with gradient |
 //! | [`decoder_fit`] | the decoder that fits frozen encoders best |
-//! | [`fit`] | the loop: AdamW, validation, checkpoints |
+//! | [`fit`] | the loop: AdamW, validation |
+//! | `files` | weights and checkpoints |
 
 pub mod decoder_fit;
+mod files;
 pub mod fit;
 pub mod network;
 pub mod task;
