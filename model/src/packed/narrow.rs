@@ -46,7 +46,7 @@ pub type Arrays = [Box<dyn CellArray>; LAYERS];
 
 /// The layers. An edge is known by its tag, see [`crate::codes`].
 pub struct NarrowLayers {
-    cells: CellPlaces,
+    places: CellPlaces,
     arrays: Arrays,
     scratch: Scratch,
 }
@@ -62,16 +62,16 @@ struct Scratch {
 }
 
 impl NarrowLayers {
-    /// These layers, empty or not.
-    pub fn new(cells: CellPlaces, arrays: Arrays) -> Self {
+    /// Layers of these cells, in which edges have these places.
+    pub fn new(places: CellPlaces, arrays: Arrays) -> Self {
         Self {
-            cells,
+            places,
             arrays,
             scratch: Scratch::default(),
         }
     }
 
-    /// The layers, bottom first.
+    /// The cells of each layer, bottom first.
     pub fn arrays(&self) -> &Arrays {
         &self.arrays
     }
@@ -79,14 +79,14 @@ impl NarrowLayers {
     fn places(&self, layer: usize, tags: impl Iterator<Item = u32>) -> Vec<Places> {
         let mut places = Vec::new();
         let cells = self.arrays[layer].cells();
-        self.cells.find(tags, layer, cells, &mut places);
+        self.places.find(tags, layer, cells, &mut places);
         places
     }
 
     /// Adds a batch without equal tags; `bounds` are the bounds afterwards.
     pub fn add(&mut self, tags: &[u32], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
         let Self {
-            cells: finder,
+            places: finder,
             arrays: [bottom, above @ ..],
             scratch,
         } = self;

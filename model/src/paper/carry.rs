@@ -67,31 +67,7 @@ impl Carry {
     }
 }
 
-/// Which layers an arrival is written to. The paper says both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Writes {
-    /// The bottom one; those above receive mass only by carry, and a unit in
-    /// layer i stands for θ^(i−1) packets.
-    Bottom,
-    /// All there are, each of which has what was carried into it besides. A
-    /// layer from which little is carried is then a count of its own, and
-    /// several of them err less than one.
-    #[default]
-    Every,
-}
-
-impl Writes {
-    /// Names in weight files and on the command line.
-    pub const NAMES: [(&'static str, Self); 2] = [("bottom", Self::Bottom), ("every", Self::Every)];
-}
-
 impl fmt::Display for Carry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(choice::name(&Self::NAMES, self))
-    }
-}
-
-impl fmt::Display for Writes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(choice::name(&Self::NAMES, self))
     }
@@ -105,19 +81,11 @@ impl FromStr for Carry {
     }
 }
 
-impl FromStr for Writes {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        choice::parse("writes", &Self::NAMES, text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::paper::executor::fused::Fused;
-    use crate::{Edge, PaperWeights};
+    use crate::{Edge, PaperWeights, Writes};
     use std::sync::Arc;
 
     /// The executors never let a cell fall below 0, which would hide a carry

@@ -4,19 +4,10 @@ use std::collections::HashMap;
 
 use candle_core::{Device, Tensor, Var};
 
-use super::fit::{EPSILON, Trainer};
-use super::network::{TrainableEncoder, restore};
+use super::fit::{Best, EPSILON, Trainer};
+use super::network::{Named, TrainableEncoder, restore, values};
 use crate::paper::weights::{self, names};
 use crate::{Error, PaperWeights, Result};
-
-/// A tensor with its name and shape.
-pub(super) type Named = (String, Vec<usize>, Vec<f32>);
-
-/// The variables that did best on the validation streams.
-pub(super) struct Best {
-    pub(super) error: f64,
-    pub(super) variables: Vec<Named>,
-}
 
 /// How the best variables are told from the current ones in a checkpoint.
 const BEST: &str = "best.";
@@ -136,16 +127,4 @@ impl Trainer {
             .map(|(key, value)| (key.to_owned(), value));
         crate::weights::write(tensors, metadata.collect())
     }
-}
-
-/// Variables as they are now.
-pub(super) fn values(named: Vec<(String, &Var)>) -> Result<Vec<Named>> {
-    let value = |(name, var): (String, &Var)| {
-        Ok((
-            name,
-            var.dims().to_vec(),
-            var.flatten_all()?.to_vec1::<f32>()?,
-        ))
-    };
-    named.into_iter().map(value).collect()
 }

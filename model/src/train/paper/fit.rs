@@ -7,8 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::decoder_fit::{self, Observation};
-use super::files::{Best, values};
-use super::network::{TrainableEncoder, restore};
+use super::network::{Named, TrainableEncoder, restore, values};
 use super::task;
 use crate::paper::decoder::LinearDecoder;
 use crate::paper::weights::names;
@@ -82,6 +81,12 @@ const BATCHES: [usize; 4] = [64, 256, 1024, 4096];
 /// Streams of training, validation and decoder come from seeds far apart.
 const VALIDATION_SEEDS: u64 = 1 << 40;
 const DECODER_SEEDS: u64 = 1 << 41;
+
+/// The variables that did best on the validation streams.
+pub(super) struct Best {
+    pub(super) error: f64,
+    pub(super) variables: Vec<Named>,
+}
 
 /// Trains one set of weights. Deterministic: seed and step decide everything,
 /// also after resuming from a checkpoint.

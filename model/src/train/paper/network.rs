@@ -29,6 +29,9 @@ pub struct TrainableEncoder {
     variance: [Var; 2],
 }
 
+/// A tensor with its name and shape.
+pub type Named = (String, Vec<usize>, Vec<f32>);
+
 /// Ids as binary digits, one row each.
 pub fn bits(ids: &[u32]) -> Result<Tensor> {
     let bits: Vec<f32> = ids.iter().flat_map(|id| encoder::bits(*id)).collect();
@@ -157,4 +160,16 @@ pub fn restore<'a>(
         var.set(tensors.get(&name).ok_or_else(missing)?)?;
     }
     Ok(())
+}
+
+/// Variables as they are now.
+pub fn values(named: Vec<(String, &Var)>) -> Result<Vec<Named>> {
+    let value = |(name, var): (String, &Var)| {
+        Ok((
+            name,
+            var.dims().to_vec(),
+            var.flatten_all()?.to_vec1::<f32>()?,
+        ))
+    };
+    named.into_iter().map(value).collect()
 }
