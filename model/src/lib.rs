@@ -3,8 +3,12 @@
 //! A stream of edges `src → dst` is summarised in a few small layers of
 //! memory. Each edge is written as a pattern (its *code*); what grows beyond a
 //! threshold is *carried* to the next layer. Heavy edges thus move up and
-//! leave the bottom to the many light ones. A small keyed table, the *crown*,
-//! holds the heaviest edges exactly.
+//! leave the bottom to the many light ones. The *crown*, a small part above the
+//! layers, counts the heaviest edges by name. *Witnesses*, a few edges chosen by
+//! a keyed hash and counted exactly, tell how far the layers can be believed.
+//! As long as all edges fit, a sketch is simply a *table* of them.
+//!
+//! `examples/quickstart.rs` stores a stream, asks, saves and loads.
 //!
 //! This crate is pure: no files, no clocks, no metrics, no threads of its own.
 //!

@@ -9,11 +9,11 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 use crate::{Error, Result};
 
+/// A tensor with its name and shape.
+pub type NamedTensor = (String, Vec<usize>, Vec<f32>);
+
 /// Writes named tensors and metadata as a safetensors file.
-pub fn write(
-    tensors: &[(String, Vec<usize>, Vec<f32>)],
-    metadata: HashMap<String, String>,
-) -> Result<Vec<u8>> {
+pub fn write(tensors: &[NamedTensor], metadata: HashMap<String, String>) -> Result<Vec<u8>> {
     let bytes: Vec<Vec<u8>> = tensors
         .iter()
         .map(|(_, _, values)| values.iter().flat_map(|v| v.to_le_bytes()).collect())

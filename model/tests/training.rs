@@ -140,8 +140,8 @@ fn the_packed_decoder_is_trained_reproducibly_and_better_than_not_at_all() {
     };
     let loss = |bytes: &[u8]| {
         let header = safetensors::SafeTensors::read_metadata(bytes).unwrap().1;
-        let told = header.metadata().clone().unwrap();
-        told["validation"].parse::<f64>().unwrap()
+        let metadata = header.metadata().clone().unwrap();
+        metadata["validation"].parse::<f64>().unwrap()
     };
     let trained = packed::train(&options, |_| ()).unwrap();
     let again = packed::train(&options, |_| ()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::packed::decoder::{HIDDEN, Linear, OUTPUTS, QuantileDecoder};
 use crate::packed::features::{FEATURES, GLOBAL};
 use crate::paper::weights::Ends;
-use crate::weights::{self, File};
+use crate::weights::{self, File, NamedTensor};
 use crate::{Error, Result};
 
 /// The name of the profile in weight files.
@@ -70,13 +70,14 @@ impl PackedWeights {
     }
 }
 
-type Named = (String, Vec<usize>, Vec<f32>);
-
-fn named<const N: usize>(name: &str, rows: &[[f32; N]]) -> Named {
+fn named<const N: usize>(name: &str, rows: &[[f32; N]]) -> NamedTensor {
     (name.into(), vec![rows.len(), N], rows.concat())
 }
 
-fn both<const IN: usize, const OUT: usize>(name: &str, linear: &Linear<IN, OUT>) -> [Named; 2] {
+fn both<const IN: usize, const OUT: usize>(
+    name: &str,
+    linear: &Linear<IN, OUT>,
+) -> [NamedTensor; 2] {
     [
         named(&format!("{name}.weight"), &linear.weight),
         (format!("{name}.bias"), vec![OUT], linear.bias.to_vec()),

@@ -19,10 +19,10 @@ pub const SMALLEST: usize = LAYER_BYTES + (4 << 10);
 /// Weights on a device, ready to run; made once.
 pub struct PaperProfile {
     weights: Arc<PaperWeights>,
-    executor: Executor,
+    executor: AnyExecutor,
 }
 
-enum Executor {
+enum AnyExecutor {
     Fused(Fused),
     Tensor(TensorExecutor),
 }
@@ -31,10 +31,10 @@ impl PaperProfile {
     /// Puts the weights on a device.
     pub fn new(weights: Arc<PaperWeights>, device: &OpenDevice) -> Result<Self> {
         let executor = match &device.device {
-            None => Executor::Fused(Fused::new(Arc::clone(&weights))),
+            None => AnyExecutor::Fused(Fused::new(Arc::clone(&weights))),
             Some(open) => {
                 let name = device.name().to_owned();
-                Executor::Tensor(TensorExecutor::new(&weights, open.clone(), name)?)
+                AnyExecutor::Tensor(TensorExecutor::new(&weights, open.clone(), name)?)
             }
         };
         Ok(Self { weights, executor })
@@ -44,8 +44,10 @@ impl PaperProfile {
     pub fn layers(&self, settings: Settings) -> Result<Box<dyn Sketch>> {
         let weights = Arc::clone(&self.weights);
         Ok(match &self.executor {
-            Executor::Fused(fused) => Box::new(Hierarchy::new(fused.clone(), weights, settings)?),
-            Executor::Tensor(tensor) => {
+            AnyExecutor::Fused(fused) => {
+                Box::new(Hierarchy::new(fused.clone(), weights, settings)?)
+            }
+            AnyExecutor::Tensor(tensor) => {
                 Box::new(Hierarchy::new(tensor.clone(), weights, settings)?)
             }
         })

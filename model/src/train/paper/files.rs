@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use candle_core::{Device, Tensor, Var};
 
 use super::fit::{Best, EPSILON, Trainer};
-use super::network::{Named, TrainableEncoder, restore, values};
+use super::network::{TrainableEncoder, restore, values};
 use crate::paper::weights::{self, names};
+use crate::weights::NamedTensor;
 use crate::{Error, PaperWeights, Result};
 
 /// How the best variables are told from the current ones in a checkpoint.
@@ -50,7 +51,7 @@ impl Trainer {
         let mut extra = vec![("stale", self.stale.to_string())];
         if let Some(best) = &self.best {
             extra.push(("best_error", best.error.to_string()));
-            let prefixed = |(name, shape, values): &Named| {
+            let prefixed = |(name, shape, values): &NamedTensor| {
                 (format!("{BEST}{name}"), shape.clone(), values.clone())
             };
             tensors.extend(best.variables.iter().map(prefixed));
@@ -107,7 +108,7 @@ impl Trainer {
         Ok(())
     }
 
-    fn write(&self, tensors: &[Named], extra: &[(&str, String)]) -> Result<Vec<u8>> {
+    fn write(&self, tensors: &[NamedTensor], extra: &[(&str, String)]) -> Result<Vec<u8>> {
         let options = &self.options;
         let metadata = [
             ("profile", weights::PROFILE.to_owned()),

@@ -7,12 +7,13 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::decoder_fit::{self, Observation};
-use super::network::{Named, TrainableEncoder, restore, values};
+use super::network::{TrainableEncoder, restore, values};
 use super::task;
 use crate::paper::decoder::LinearDecoder;
 use crate::paper::weights::names;
 use crate::train::optimiser::AdamW;
 use crate::train::streams;
+use crate::weights::NamedTensor;
 use crate::{Carry, Ids, PaperWeights, Result, Settings, Sketch, Writes};
 
 /// What is trained and how long.
@@ -85,7 +86,7 @@ const DECODER_SEEDS: u64 = 1 << 41;
 /// The variables that did best on the validation streams.
 pub(super) struct Best {
     pub(super) error: f64,
-    pub(super) variables: Vec<Named>,
+    pub(super) variables: Vec<NamedTensor>,
 }
 
 /// Trains one set of weights. Deterministic: seed and step decide everything,

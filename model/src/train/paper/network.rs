@@ -11,6 +11,7 @@ use rand_distr::{Distribution, StandardNormal};
 use crate::paper::encoder::{self, BITS, CODE, SHAPES, VARIANCE_FLOOR};
 use crate::paper::executor::tensor;
 use crate::paper::weights::names;
+use crate::weights::NamedTensor;
 use crate::{Error, Result};
 
 /// Share of the running statistics that a step renews.
@@ -28,9 +29,6 @@ pub struct TrainableEncoder {
     mean: [Var; 2],
     variance: [Var; 2],
 }
-
-/// A tensor with its name and shape.
-pub type Named = (String, Vec<usize>, Vec<f32>);
 
 /// Ids as binary digits, one row each.
 pub fn bits(ids: &[u32]) -> Result<Tensor> {
@@ -163,7 +161,7 @@ pub fn restore<'a>(
 }
 
 /// Variables as they are now.
-pub fn values(named: Vec<(String, &Var)>) -> Result<Vec<Named>> {
+pub fn values(named: Vec<(String, &Var)>) -> Result<Vec<NamedTensor>> {
     let value = |(name, var): (String, &Var)| {
         Ok((
             name,
