@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use crane_model::packed::Parts;
+use crane_model::packed::Ablation;
 use crane_model::train::{Options, packed};
 use crane_model::{Carry, DeviceChoice, Ids, Writes};
 
@@ -280,9 +280,9 @@ pub struct Eval {
 }
 
 impl Eval {
-    /// The parts of the packed profile that stay.
-    pub fn parts(&self) -> Parts {
-        Part::rest(&self.without)
+    /// The parts of the packed profile that are left out.
+    pub fn ablation(&self) -> Ablation {
+        Part::ablation(&self.without)
     }
 }
 
@@ -309,13 +309,13 @@ pub enum Part {
 }
 
 impl Part {
-    /// All parts but these.
-    pub fn rest(without: &[Self]) -> Parts {
-        Parts {
-            crown: !without.contains(&Self::Crown),
-            narrow: !without.contains(&Self::Narrow),
-            decoder: !without.contains(&Self::Decoder),
-            witnesses: !without.contains(&Self::Witnesses),
+    /// These parts are left out.
+    pub fn ablation(without: &[Self]) -> Ablation {
+        Ablation {
+            crown: without.contains(&Self::Crown),
+            narrow: without.contains(&Self::Narrow),
+            decoder: without.contains(&Self::Decoder),
+            witnesses: without.contains(&Self::Witnesses),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use crane_model::{Weights, packed};
+use crane_model::{PackedWeights, PaperWeights};
 use serde::Deserialize;
 
 use crate::size::Size;
@@ -26,11 +26,11 @@ pub enum Profile {
 
 /// Loads and checks the weights of `file`, or those in the program, for the
 /// packed profile.
-pub fn load_packed(file: Option<&Path>) -> anyhow::Result<Arc<packed::Weights>> {
+pub fn load_packed(file: Option<&Path>) -> anyhow::Result<Arc<PackedWeights>> {
     let weights = match file {
-        None => packed::Weights::built_in().context(INSIDE)?,
+        None => PackedWeights::built_in().context(INSIDE)?,
         Some(path) => {
-            packed::Weights::load(&read(path)?).with_context(|| path.display().to_string())?
+            PackedWeights::load(&read(path)?).with_context(|| path.display().to_string())?
         }
     };
     Ok(Arc::new(weights))
@@ -38,11 +38,11 @@ pub fn load_packed(file: Option<&Path>) -> anyhow::Result<Arc<packed::Weights>> 
 
 /// Loads and checks the weights of `file`, or those in the program, for the
 /// paper profile.
-pub fn load(file: Option<&Path>) -> anyhow::Result<Weights> {
+pub fn load(file: Option<&Path>) -> anyhow::Result<PaperWeights> {
     let Some(path) = file else {
-        return Weights::load(BUILT_IN).context(INSIDE);
+        return PaperWeights::load(BUILT_IN).context(INSIDE);
     };
-    Weights::load(&read(path)?).with_context(|| path.display().to_string())
+    PaperWeights::load(&read(path)?).with_context(|| path.display().to_string())
 }
 
 /// The largest weight file; ours have less than one MiB.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use common::net::Cable;
 use common::{AGENT, Running, agent, frame, json, stderr, words};
 use crane_model::Secret;
-use crane_model::packed::codes::Codes;
+use crane_model::codes::Codes;
 use etherparse::PacketBuilder;
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ fn scattered(n: u64) -> (u32, u32) {
 
 /// What an attacker who knows the seed knows of the first window.
 fn known() -> Codes {
-    Codes::new(Secret::from_seed(1), 0, None)
+    Codes::new(Secret::from_seed(1), 0)
 }
 
 fn id(codes: &Codes, (src, dst): (u32, u32)) -> u64 {

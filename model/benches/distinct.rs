@@ -12,8 +12,8 @@ use std::time::Instant;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crane_model::PackedWeights;
 use crane_model::fold::arrivals;
-use crane_model::packed::Weights;
 use crane_model::rivals::{Rival, count_min::CountMin, exact::Exact};
 use crane_model::{Allowance, Crane, DeviceChoice, Edge, Profile, Secret, Weighted};
 
@@ -32,7 +32,7 @@ fn main() {
     let secret = Secret::from_seed(1);
     let batches = edges.chunks(BATCH);
     let batches: Vec<_> = batches.map(|batch| arrivals(&secret, batch)).collect();
-    let weights = Arc::new(Weights::built_in().unwrap());
+    let weights = Arc::new(PackedWeights::built_in().unwrap());
     let device = DeviceChoice::Cpu.open().unwrap();
     let profile = Arc::new(Profile::packed(weights, &device));
     let sketch = || Crane::layered(&profile, secret, 0, Allowance::alone(BYTES, BYTES)).unwrap();

@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
+use crane_model::PackedWeights;
 use crane_model::fold::{Fold, arrivals};
 use crane_model::name::Narrow;
-use crane_model::packed::Weights;
 use crane_model::rivals::{Rival, count_min::CountMin, exact::Exact};
 use crane_model::{Allowance, Crane, DeviceChoice, Edge, Profile, Secret, Weighted};
 use divan::{Bencher, counter::ItemsCount};
@@ -29,7 +29,7 @@ fn secret() -> Secret {
 }
 
 fn sketch(bytes: usize, device: DeviceChoice) -> Crane {
-    let weights = Arc::new(Weights::built_in().unwrap());
+    let weights = Arc::new(PackedWeights::built_in().unwrap());
     let profile = Arc::new(Profile::packed(weights, &device.open().unwrap()));
     Crane::layered(&profile, secret(), 0, Allowance::alone(bytes, bytes)).unwrap()
 }

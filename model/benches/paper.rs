@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crane_model::{Carry, DeviceChoice, Edge, Settings, Sketch, Weighted, Weights, paper};
+use crane_model::{Carry, DeviceChoice, Edge, PaperWeights, Settings, Sketch, Weighted, paper};
 use divan::{Bencher, counter::ItemsCount};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -18,14 +18,14 @@ fn main() {
 }
 
 fn sketch(device: DeviceChoice, carry: Carry) -> Box<dyn Sketch> {
-    let weights = Arc::new(Weights::load(WEIGHTS).unwrap());
+    let weights = Arc::new(PaperWeights::load(WEIGHTS).unwrap());
     let settings = Settings {
         start_layers: weights.layers.len(),
         carry,
         ..Settings::of(&weights)
     };
     let device = device.open().unwrap();
-    let profile = paper::Profile::new(weights, &device).unwrap();
+    let profile = paper::PaperProfile::new(weights, &device).unwrap();
     profile.layers(settings).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Folding: packets of the same edge in a batch become one arrival before they
 //! meet the sketch. Of bursty traffic a few percent are left.
 
-use crate::crane::Arrival;
+use crate::arrival::Arrival;
 use crate::name::Name;
 use crate::secret::Secret;
 use crate::{Edge, Weighted};

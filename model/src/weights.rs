@@ -1,157 +1,19 @@
-//! The learned parts of a sketch, all layers together, and their file format.
+//! Weight files: safetensors with named tensors of f32.
 //!
-//! A weight file is a safetensors file. Its metadata name the profile, the
-//! version of the format, θ, τ, ε and how it was trained; tensors are named
-//! `layer1.src.linear1.weight` and so on, see [`names`]. Batch norm is kept as
-//! trained and folded into the linear layers when the file is loaded.
+//! The metadata of a file name its profile, the version of its format and how
+//! it was trained. What the tensors are is up to the profile.
 
 use std::collections::HashMap;
 
-use rand::SeedableRng;
-use rand_xoshiro::Xoshiro256PlusPlus;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
-use crate::decoder::{self, Decoder};
-use crate::encoder::{Encoder, Linear, SHAPES};
-use crate::{Error, Ids, Result, Writes};
+use crate::{Error, Result};
 
-/// Encoders of both ends of an edge, for one layer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ends {
-    /// Encodes sources.
-    pub src: Encoder,
-    /// Encodes destinations.
-    pub dst: Encoder,
-}
-
-/// Everything a hierarchy needs that is not memory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Weights {
-    /// Encoders by layer, bottom first.
-    pub layers: Vec<Ends>,
-    /// Makes one estimate of the ratios of all layers.
-    pub decoder: Decoder,
-    /// Which ids of an edge the encoders see.
-    pub ids: Ids,
-    /// Which layers an arrival is written to.
-    pub writes: Writes,
-    /// Added to every active cell of a pattern.
-    pub epsilon: f32,
-    /// Carry threshold these weights were made for.
-    pub theta: f32,
-    /// Load of the top layer at which a layer is added.
-    pub tau: f32,
-}
-
-/// The profile these weights are for.
-pub const PROFILE: &str = "paper";
-/// Version of the file format.
-pub const VERSION: &str = "1";
-
-/// How tensors are named.
-pub mod names {
-    /// Weight of a linear layer, inputs × outputs.
-    pub const WEIGHT: &str = "weight";
-    /// Bias of a linear layer.
-    pub const BIAS: &str = "bias";
-    /// Scale of a batch norm.
-    pub const GAMMA: &str = "norm.gamma";
-    /// Shift of a batch norm.
-    pub const BETA: &str = "norm.beta";
-    /// Running mean of a batch norm.
-    pub const MEAN: &str = "norm.mean";
-    /// Running variance of a batch norm.
-    pub const VARIANCE: &str = "norm.variance";
-
-    /// Prefix of an encoder; layers are counted from 0.
-    pub fn encoder(layer: usize, end: &str) -> String {
-        format!("layer{}.{end}", layer + 1)
-    }
-
-    /// A tensor of the linear layer `at` of an encoder.
-    pub fn tensor(prefix: &str, at: usize, kind: &str) -> String {
-        format!("{prefix}.linear{}.{kind}", at + 1)
-    }
-
-    /// Weights of the decoder for `depth` layers, its bias behind them.
-    pub fn decoder(depth: usize) -> String {
-        format!("decoder.depth{depth}")
-    }
-}
-
-impl Weights {
-    /// Untrained encoders and the plain decoder, reproducible from a seed.
-    pub fn random(seed: u64, max_layers: usize, writes: Writes) -> Self {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let theta = 4.0;
-        let layers = (0..max_layers)
-            .map(|_| Ends {
-                src: Encoder::random(&mut rng),
-                dst: Encoder::random(&mut rng),
-            })
-            .collect();
-        let decoder = Decoder::plain(writes, theta, max_layers);
-        Self {
-            layers,
-            decoder,
-            ids: Ids::default(),
-            writes,
-            epsilon: 1e-4,
-            theta,
-            tau: 8.0,
-        }
-    }
-
-    /// Reads a weight file; says what is wrong with it if it cannot be used.
-    pub fn load(bytes: &[u8]) -> Result<Self> {
-        let fault = |what: String| Error::Weights(what);
-        let file = File::open(bytes, PROFILE, VERSION)?;
-        let told = |key: &str| file.told(key);
-        let number = |key: &str| -> Result<f32> {
-            let value = told(key)
-                .parse::<f32>()
-                .ok()
-                .filter(|value| value.is_finite() && *value > 0.0);
-            value.ok_or_else(|| fault(format!("{key} = {:?} is not a number above 0", told(key))))
-        };
-        let depth = number("layers")? as usize;
-        if depth == 0 || depth > 16 {
-            return Err(fault(format!("{depth} layers are not possible")));
-        }
-        let layers = (0..depth).map(|layer| {
-            Ok(Ends {
-                src: load_encoder(&file, &names::encoder(layer, "src"))?,
-                dst: load_encoder(&file, &names::encoder(layer, "dst"))?,
-            })
-        });
-        let by_depth = (1..=depth).map(|depth| {
-            let mut weight = file.tensor(&names::decoder(depth), &[depth + 1])?;
-            let bias = weight.pop().unwrap_or_default();
-            Ok(decoder::Linear { weight, bias })
-        });
-        Ok(Self {
-            layers: layers.collect::<Result<_>>()?,
-            decoder: Decoder {
-                by_depth: by_depth.collect::<Result<_>>()?,
-            },
-            ids: told("ids")
-                .parse()
-                .map_err(|error: Error| fault(error.to_string()))?,
-            writes: told("writes")
-                .parse()
-                .map_err(|error: Error| fault(error.to_string()))?,
-            epsilon: number("epsilon")?,
-            theta: number("theta")?,
-            tau: number("tau")?,
-        })
-    }
-}
+/// A tensor with its name and shape.
+pub type NamedTensor = (String, Vec<usize>, Vec<f32>);
 
 /// Writes named tensors and metadata as a safetensors file.
-pub fn write(
-    tensors: &[(String, Vec<usize>, Vec<f32>)],
-    metadata: HashMap<String, String>,
-) -> Result<Vec<u8>> {
+pub fn write(tensors: &[NamedTensor], metadata: HashMap<String, String>) -> Result<Vec<u8>> {
     let bytes: Vec<Vec<u8>> = tensors
         .iter()
         .map(|(_, _, values)| values.iter().flat_map(|v| v.to_le_bytes()).collect())
@@ -189,13 +51,13 @@ impl<'a> File<'a> {
             tensors: SafeTensors::deserialize(bytes).map_err(broken)?,
             metadata: header.metadata().clone().unwrap_or_default(),
         };
-        let found = file.told("profile");
+        let found = file.metadata("profile");
         if found != profile {
             return Err(Error::Weights(format!(
                 "they are for the profile {found:?}, not {profile:?}"
             )));
         }
-        let found = file.told("version");
+        let found = file.metadata("version");
         if found != version {
             return Err(Error::Weights(format!(
                 "format version {found:?}, this program reads {version:?}"
@@ -205,7 +67,7 @@ impl<'a> File<'a> {
     }
 
     /// What the file says about itself.
-    pub fn told(&self, key: &str) -> &str {
+    pub fn metadata(&self, key: &str) -> &str {
         self.metadata.get(key).map_or("none", String::as_str)
     }
 
@@ -227,35 +89,4 @@ impl<'a> File<'a> {
         }
         Ok(values)
     }
-}
-
-/// Reads an encoder and folds its batch norm: `γ·(x·W + b − μ)/σ + β` is the
-/// linear layer `x·(W·γ/σ) + ((b − μ)·γ/σ + β)`.
-fn load_encoder(file: &File<'_>, prefix: &str) -> Result<Encoder> {
-    let mut linear = Vec::with_capacity(SHAPES.len());
-    for (at, (inputs, outputs)) in SHAPES.into_iter().enumerate() {
-        let tensor =
-            |kind: &str, shape: &[usize]| file.tensor(&names::tensor(prefix, at, kind), shape);
-        let mut weight = tensor(names::WEIGHT, &[inputs, outputs])?;
-        let mut bias = tensor(names::BIAS, &[outputs])?;
-        if at < SHAPES.len() - 1 {
-            let gamma = tensor(names::GAMMA, &[outputs])?;
-            let beta = tensor(names::BETA, &[outputs])?;
-            let mean = tensor(names::MEAN, &[outputs])?;
-            let variance = tensor(names::VARIANCE, &[outputs])?;
-            for output in 0..outputs {
-                let floor = crate::train::network::VARIANCE_FLOOR as f32;
-                let scale = gamma[output] / (variance[output].max(0.0) + floor).sqrt();
-                weight
-                    .iter_mut()
-                    .skip(output)
-                    .step_by(outputs)
-                    .for_each(|w| *w *= scale);
-                bias[output] = (bias[output] - mean[output]) * scale + beta[output];
-            }
-        }
-        linear.push(Linear { weight, bias });
-    }
-    let [a, b, c] = <[_; 3]>::try_from(linear).map_err(|_| Error::Weights(prefix.into()))?;
-    Ok(Encoder { linear: [a, b, c] })
 }

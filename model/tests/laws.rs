@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use crane_model::executor::{CELL_LIMIT, Executor, fused::Fused, tensor::TensorExecutor};
+use crane_model::paper::executor::{CELL_LIMIT, Executor, fused::Fused, tensor::TensorExecutor};
 use crane_model::{
-    Carry, DeviceChoice, Edge, Hierarchy, Settings, Sketch, Weighted, Weights, Writes,
+    Carry, DeviceChoice, Edge, Hierarchy, PaperWeights, Settings, Sketch, Weighted, Writes,
 };
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -33,8 +33,8 @@ fn bottom(carry: Carry) -> Way {
     Way { carry, writes }
 }
 
-fn weights(writes: Writes) -> Arc<Weights> {
-    Arc::new(Weights::random(7, 4, writes))
+fn weights(writes: Writes) -> Arc<PaperWeights> {
+    Arc::new(PaperWeights::random(7, 4, writes))
 }
 
 fn settings(way: Way, start_layers: usize) -> Settings {
@@ -230,7 +230,7 @@ fn a_hundred_thousand_equal_edges_in_a_batch_count_as_one_heavy_edge() {
 fn one_edge_ten_million_times_is_counted() {
     let edge = Edge::new(0, 0);
     let shipped = include_bytes!("../../weights/paper.safetensors");
-    let shipped = Arc::new(Weights::load(shipped).unwrap());
+    let shipped = Arc::new(PaperWeights::load(shipped).unwrap());
     // Where every layer is written to, the decoder allows for the load, some
     // of which is the edge's own.
     for (weights, error) in [(weights(Writes::Bottom), 1e3), (shipped, 2e6)] {
@@ -251,7 +251,7 @@ fn one_edge_ten_million_times_is_counted() {
 #[test]
 fn an_estimate_does_not_grow_with_the_load_that_others_make() {
     let shipped = include_bytes!("../../weights/paper.safetensors");
-    let weights = Arc::new(Weights::load(shipped).unwrap());
+    let weights = Arc::new(PaperWeights::load(shipped).unwrap());
     let settings = Settings::of(&weights);
     let mut sketch = Hierarchy::new(Fused::new(weights.clone()), weights, settings).unwrap();
     let edges: Vec<Edge> = (0..200_000).map(|n| Edge::new(n, !n)).collect();
@@ -412,7 +412,7 @@ fn impossible_settings_are_refused_with_a_reason() {
         },
     ];
     let device = DeviceChoice::Cpu.open().unwrap();
-    let profile = crane_model::paper::Profile::new(weights(), &device).unwrap();
+    let profile = crane_model::paper::PaperProfile::new(weights(), &device).unwrap();
     for settings in bad {
         let error = profile.layers(settings).err().unwrap().to_string();
         assert!(error.contains("is not possible"), "{error}");

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
-use crane_model::packed::Weights;
+use crane_model::PackedWeights;
 use crane_model::{
     Allowance, Arrival, Crane, DeviceChoice, Edge, Profile, Secret, Settings, Weighted, paper,
 };
@@ -37,7 +37,7 @@ fn edge(n: u32) -> Edge {
 #[test]
 fn a_batch_is_a_few_operations_whatever_its_size() {
     // Layers from the start, and so small that everything overflows.
-    let weights = Arc::new(Weights::built_in().unwrap());
+    let weights = Arc::new(PackedWeights::built_in().unwrap());
     let device = DeviceChoice::CpuTensor.open().unwrap();
     let profile = Arc::new(Profile::packed(weights, &device));
     let (secret, allowance) = (Secret::from_seed(1), Allowance::alone(4096, 64 << 10));
@@ -59,12 +59,12 @@ fn a_batch_is_a_few_operations_whatever_its_size() {
     println!("a batch of 4096 in the packed profile: {large} operations");
 
     let weights = include_bytes!("../../weights/paper.safetensors");
-    let weights = Arc::new(crane_model::Weights::load(weights).unwrap());
+    let weights = Arc::new(crane_model::PaperWeights::load(weights).unwrap());
     let settings = Settings {
         start_layers: weights.layers.len(),
         ..Settings::of(&weights)
     };
-    let profile = paper::Profile::new(weights, &device).unwrap();
+    let profile = paper::PaperProfile::new(weights, &device).unwrap();
     let mut layers = None;
     let made = operations(|| layers = Some(profile.layers(settings.clone()).unwrap()));
     // A weight uploaded for each sketch would be 48 of them.

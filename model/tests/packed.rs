@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use crane_model::PackedWeights;
 use crane_model::name::Narrow;
-use crane_model::packed::Weights;
 use crane_model::{Allowance, Arrival, Crane, DeviceChoice, Edge, Profile, Secret};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -32,7 +32,7 @@ fn secret() -> Secret {
 }
 
 fn profile(device: DeviceChoice) -> Arc<Profile> {
-    let weights = Arc::new(Weights::built_in().unwrap());
+    let weights = Arc::new(PackedWeights::built_in().unwrap());
     Arc::new(Profile::packed(weights, &device.open().unwrap()))
 }
 
@@ -313,16 +313,18 @@ fn what_cannot_be_is_refused_with_a_reason() {
         assert!(error.contains("4096 or more"), "{error}");
     }
     let paper = include_bytes!("../../weights/paper.safetensors");
-    let error = Weights::load(paper).unwrap_err().to_string();
+    let error = PackedWeights::load(paper).unwrap_err().to_string();
     assert!(error.contains("\"paper\", not \"packed\""), "{error}");
     let packed = include_bytes!("../../weights/packed.safetensors");
-    let error = crane_model::Weights::load(packed).unwrap_err().to_string();
+    let error = crane_model::PaperWeights::load(packed)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("\"packed\", not \"paper\""), "{error}");
 }
 
 #[test]
 fn a_load_that_was_never_trained_is_answered_with_the_bound() {
-    let mut weights = Weights::built_in().unwrap();
+    let mut weights = PackedWeights::built_in().unwrap();
     // As if only empty sketches had been seen.
     weights.decoder.range = [[-9.0; 12], [-8.0; 12]];
     let device = DeviceChoice::Cpu.open().unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crane_model::train::{Options, Trainer, packed};
-use crane_model::{Error, Weights};
+use crane_model::{Error, PaperWeights};
 
 fn options() -> Options {
     Options {
@@ -33,7 +33,7 @@ fn an_interrupted_training_ends_with_the_same_weights() {
     while !second.is_done() {
         second.step().unwrap();
     }
-    let load = |trainer: &mut Trainer| Weights::load(&trainer.finish().unwrap()).unwrap();
+    let load = |trainer: &mut Trainer| PaperWeights::load(&trainer.finish().unwrap()).unwrap();
     assert_eq!(load(&mut whole), load(&mut second));
     assert!(second.resume(b"something else").is_err());
 }
@@ -80,7 +80,7 @@ fn with_header(file: &[u8], change: impl Fn(String) -> String) -> Vec<u8> {
 #[test]
 fn foreign_and_damaged_files_are_refused_with_the_problem() {
     let good = weights();
-    let loaded = Weights::load(&good).unwrap();
+    let loaded = PaperWeights::load(&good).unwrap();
     assert_eq!((loaded.layers.len(), loaded.theta), (2, options().theta));
 
     let mut nan = good.clone();
@@ -121,7 +121,7 @@ fn foreign_and_damaged_files_are_refused_with_the_problem() {
         (nan, "not finite"),
     ];
     for (file, problem) in cases {
-        match Weights::load(&file) {
+        match PaperWeights::load(&file) {
             Err(Error::Weights(said)) => {
                 assert!(said.contains(problem), "{said:?} does not say {problem:?}")
             }
@@ -140,12 +140,12 @@ fn the_packed_decoder_is_trained_reproducibly_and_better_than_not_at_all() {
     };
     let loss = |bytes: &[u8]| {
         let header = safetensors::SafeTensors::read_metadata(bytes).unwrap().1;
-        let told = header.metadata().clone().unwrap();
-        told["validation"].parse::<f64>().unwrap()
+        let metadata = header.metadata().clone().unwrap();
+        metadata["validation"].parse::<f64>().unwrap()
     };
     let trained = packed::train(&options, |_| ()).unwrap();
     let again = packed::train(&options, |_| ()).unwrap();
-    let load = |bytes: &[u8]| crane_model::packed::Weights::load(bytes).unwrap();
+    let load = |bytes: &[u8]| crane_model::PackedWeights::load(bytes).unwrap();
     assert!(
         load(&trained) == load(&again),
         "the same seed, other weights"

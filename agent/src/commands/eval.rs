@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use crane_model::rivals::{Direction, Rival};
-use crane_model::{Edge, Profile, Settings, Weighted, packed, paper};
+use crane_model::{Edge, PackedWeights, Profile, Settings, Weighted, paper};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -37,7 +37,7 @@ pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
     let (packed, weights) = methods::load_weights(args.weights.as_deref(), &args.methods)?;
     let packed = match args.codes {
         CodeKind::Hashed => packed,
-        CodeKind::Learned => Arc::new(packed::Weights {
+        CodeKind::Learned => Arc::new(PackedWeights {
             encoders: Some(Arc::new(weights.layers.clone())),
             decoder: packed.decoder.clone(),
         }),
@@ -48,9 +48,9 @@ pub fn run(args: &Eval, out: &mut impl Write) -> anyhow::Result<()> {
             carry,
             ..Settings::of(&weights)
         },
-        packed: Arc::new(Profile::packed_with(packed, &device, args.parts())),
+        packed: Arc::new(Profile::packed_with(packed, &device, args.ablation())),
         start: args.start.map(|start| start.0 as usize),
-        paper: paper::Profile::new(weights, &device)?,
+        paper: paper::PaperProfile::new(weights, &device)?,
         batch: args.batch as usize,
     };
     let truth = Truth::of(arrivals, args.sketch.seed());

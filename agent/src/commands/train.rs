@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
-use crane_model::encoder::Usage;
+use crane_model::paper::encoder::Usage;
 use crane_model::train::packed::{self, Progress};
 use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -30,7 +30,7 @@ fn run_packed(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
         seed: args.seed,
         streams: args.streams,
         steps: args.steps.unwrap_or(usual.steps),
-        parts: Part::rest(&args.without),
+        ablation: Part::ablation(&args.without),
         ..usual
     };
     let bar = bar(options.streams + options.streams / 10);

@@ -12,8 +12,8 @@ use crane_model::rivals::{
 };
 use crane_model::weights::profile;
 use crane_model::{
-    Allowance, Carry, Crane, Edge, Flow, Profile, Secret, Settings, Sketch, Weighted, Weights,
-    fold, paper,
+    Allowance, Carry, Crane, Edge, Flow, PackedWeights, PaperWeights, Profile, Secret, Settings,
+    Sketch, Weighted, fold, paper,
 };
 
 use crate::weights;
@@ -64,7 +64,7 @@ pub struct CraneOptions {
     /// Bytes that the packed profile starts with as a table; layers at once if
     /// none.
     pub start: Option<usize>,
-    pub paper: paper::Profile,
+    pub paper: paper::PaperProfile,
     pub settings: Settings,
     pub batch: usize,
 }
@@ -107,8 +107,8 @@ fn boxed(rival: crane_model::Result<impl Rival + 'static>) -> crane_model::Resul
 pub fn load_weights(
     file: Option<&Path>,
     methods: &[Method],
-) -> anyhow::Result<(Arc<packed::Weights>, Arc<Weights>)> {
-    let built_in = || packed::Weights::built_in().context("the weights in this program");
+) -> anyhow::Result<(Arc<PackedWeights>, Arc<PaperWeights>)> {
+    let built_in = || PackedWeights::built_in().context("the weights in this program");
     let bytes = file.map(weights::read).transpose()?;
     let name = || file.unwrap_or(Path::new("")).display().to_string();
     let is_packed = |bytes: &&Vec<u8>| match (
@@ -121,7 +121,7 @@ pub fn load_weights(
     };
     match bytes.as_ref().filter(is_packed) {
         Some(bytes) => {
-            let packed = packed::Weights::load(bytes).with_context(name)?;
+            let packed = PackedWeights::load(bytes).with_context(name)?;
             Ok((Arc::new(packed), Arc::new(weights::load(None)?)))
         }
         None => Ok((Arc::new(built_in()?), Arc::new(weights::load(file)?))),

@@ -1,10 +1,10 @@
 //! Narrow cells: many small counters in few bytes, on the CPU.
 
-use crate::packed::codes::Places;
+use crate::packed::places::Places;
 use crate::{Error, Result};
 
 /// The cells of one layer, wherever they are.
-pub trait Plane: Send {
+pub trait CellArray: Send {
     /// How many cells.
     fn cells(&self) -> usize;
 
@@ -97,7 +97,7 @@ pub(crate) fn unpack<const BITS: u32>(bytes: &[u8], place: u32) -> u32 {
     }
 }
 
-impl<const BITS: u32> Plane for Cells<BITS> {
+impl<const BITS: u32> CellArray for Cells<BITS> {
     fn cells(&self) -> usize {
         self.bytes.len() * 8 / BITS as usize
     }

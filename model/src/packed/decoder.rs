@@ -1,4 +1,4 @@
-//! The decoder: from what the lens shows of an edge to its count.
+//! The decoder: from what the load model shows of an edge to its count.
 //!
 //! A small network, 25 → 32 → 32 → 6. For each of three quantiles it says how
 //! far to trust the upper bound (`g`) and by how much counts like this one
@@ -9,7 +9,7 @@
 
 use multiversion::multiversion;
 
-use crate::packed::lens::{FEATURES, GLOBAL, LOCAL, Lens, View};
+use crate::packed::features::{FEATURES, Features, GLOBAL, LOCAL, LoadFeatures};
 
 /// Neurons of a hidden layer.
 pub const HIDDEN: usize = 32;
@@ -27,7 +27,7 @@ pub struct Linear<const IN: usize, const OUT: usize> {
 
 /// The network with what it needs to know about its inputs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decoder {
+pub struct QuantileDecoder {
     /// Mean and 1/spread of each feature in training; inputs are scaled by them.
     pub scaling: [[f32; FEATURES]; 2],
     /// Smallest and largest of each global feature in training.
@@ -40,18 +40,19 @@ pub struct Decoder {
     pub last: Linear<HIDDEN, OUTPUTS>,
 }
 
-/// ln(1 + count): the middle of what is likely, and its ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
-    /// Quantiles 0.05, 0.5 and 0.95.
-    pub quantiles: [f32; 3],
-}
+impl QuantileDecoder {
+    /// One that no load was trained with: what is a decoder worth?
+    pub fn untrained(self) -> Self {
+        Self {
+            range: [[f32::INFINITY; GLOBAL], [f32::NEG_INFINITY; GLOBAL]],
+            ..self
+        }
+    }
 
-impl Decoder {
     /// The part of the first layer that is the same for all edges; `None` for
     /// a load that was never trained.
-    pub fn focus(&self, lens: &Lens) -> Option<[f32; HIDDEN]> {
-        let global = lens.global();
+    pub fn focus(&self, load: &LoadFeatures) -> Option<[f32; HIDDEN]> {
+        let global = load.inputs();
         let [low, high] = &self.range;
         let known = global
             .iter()
@@ -72,21 +73,22 @@ impl Decoder {
         })
     }
 
-    /// The estimate for one edge.
-    pub fn decode(&self, focus: &[f32; HIDDEN], view: &View) -> Estimate {
-        let out = forward(self, focus, &view.local);
+    /// ln(1 + count) of one edge at each of the
+    /// [`QUANTILES`](super::features::QUANTILES).
+    pub fn decode(&self, focus: &[f32; HIDDEN], features: &Features) -> [f32; 3] {
+        let out = forward(self, focus, &features.inputs());
         let mut quantiles = std::array::from_fn(|q| {
             let trust = 1.0 / (1.0 + (-out[2 * q]).exp());
-            let usual = view.base[q] + out[2 * q + 1];
-            (trust * view.bound + (1.0 - trust) * usual).clamp(0.0, view.bound)
+            let usual = features.base[q] + out[2 * q + 1];
+            (trust * features.bound + (1.0 - trust) * usual).clamp(0.0, features.bound)
         });
         quantiles.sort_unstable_by(f32::total_cmp);
-        Estimate { quantiles }
+        quantiles
     }
 }
 
 #[multiversion(targets("x86_64+avx+avx2+fma"))]
-fn forward(net: &Decoder, focus: &[f32; HIDDEN], local: &[f32; LOCAL]) -> [f32; OUTPUTS] {
+fn forward(net: &QuantileDecoder, focus: &[f32; HIDDEN], local: &[f32; LOCAL]) -> [f32; OUTPUTS] {
     let mut hidden = *focus;
     for (at, x) in local.iter().enumerate() {
         let x = (x - net.scaling[0][at]) * net.scaling[1][at];

@@ -2,13 +2,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`codes`] | where an id is in one window |
-//! | [`cells`], [`plane`], [`tensor`] | narrow cells, on the CPU or a candle device |
-//! | [`stack`] | three layers: conservative store, carry, smallest ratio |
-//! | [`witnesses`] | a few edges counted exactly, to judge the others by |
-//! | [`lens`], [`decoder`], [`weights`] | what the load is, and what it makes of a reading |
-//! | [`shape`], [`sketch`] | all of it within a budget |
-//! | [`answers`] | asking it |
+//! | [`places`] | which cells an edge has |
+//! | [`cells`], [`tensor`], [`placement`] | narrow cells, on the CPU or a candle device |
+//! | [`narrow`] | three layers of them: conservative store, carry, smallest cell |
+//! | [`load_model`], [`features`] | what the load is, and what it makes of a reading |
+//! | [`decoder`], [`weights`], [`calibration`] | what an answer is made of |
+//! | [`layers`] | all of it, as a sketch asks for it |
+//! | [`profile`], [`shape`], [`ablation`] | how a budget is shared out |
 //!
 //! **Accuracy.** The upper bound never lies below the count. With D edges in n
 //! bottom cells it is exact for all but about (1 − e^(−3D/n))³ of the edges
@@ -16,55 +16,21 @@
 //! an interval, calibrated on the witnesses.
 //! **Cost.** Three cells of 4 bits for most edges, one bucket of the crown.
 
-pub mod answers;
+pub mod ablation;
+pub mod calibration;
 pub mod cells;
-pub mod codes;
 pub mod decoder;
-pub mod lens;
-pub mod plane;
+pub mod features;
+pub mod layers;
+pub mod load_model;
+pub mod narrow;
+pub mod placement;
+pub mod places;
+pub mod profile;
 pub mod shape;
-pub mod sketch;
-pub mod stack;
 pub mod tensor;
 pub mod weights;
-pub mod witnesses;
 
-use std::sync::Arc;
-
-pub use plane::Home;
-pub use sketch::Packed;
-pub use weights::Weights;
-
-/// What all sketches of this profile share.
-#[derive(Clone)]
-pub struct Profile {
-    /// What is learnt.
-    pub weights: Arc<Weights>,
-    /// Where the cells live; opened once.
-    pub home: Home,
-    /// What takes part.
-    pub parts: Parts,
-}
-
-/// Parts that can be left out, to see what they are worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts {
-    /// The table of heavy edges.
-    pub crown: bool,
-    /// Narrow cells with carry; without, one layer of 32-bit cells.
-    pub narrow: bool,
-    /// The network; without it the upper bound is the answer.
-    pub decoder: bool,
-    /// The sample that estimates are calibrated on.
-    pub witnesses: bool,
-}
-
-impl Parts {
-    /// As it should be.
-    pub const ALL: Self = Self {
-        crown: true,
-        narrow: true,
-        decoder: true,
-        witnesses: true,
-    };
-}
+pub use ablation::Ablation;
+pub use profile::PackedProfile;
+pub use weights::PackedWeights;

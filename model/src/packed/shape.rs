@@ -1,8 +1,8 @@
 //! How a budget is shared out.
 
-use crate::packed::codes::CELLS;
-use crate::packed::stack::LAYERS;
-use crate::packed::witnesses::Witness;
+use crate::packed::narrow::LAYERS;
+use crate::packed::places::CELLS;
+use crate::witnesses::Witness;
 use crate::{Error, Result};
 
 /// Bits of a cell, by layer.

@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 
 use candle_core::{DType, Device, Tensor};
 
-use crate::packed::cells::{Cells, Plane};
-use crate::packed::codes::{CELLS, Places};
+use crate::packed::cells::{CellArray, Cells};
+use crate::packed::places::{CELLS, Places};
 use crate::{Error, Result};
 
 /// Cells of one layer on a device.
@@ -43,7 +43,7 @@ impl<const BITS: u32> TensorCells<BITS> {
     }
 }
 
-impl<const BITS: u32> Plane for TensorCells<BITS> {
+impl<const BITS: u32> CellArray for TensorCells<BITS> {
     fn cells(&self) -> usize {
         self.count
     }

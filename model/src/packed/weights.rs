@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::packed::decoder::{Decoder, HIDDEN, Linear, OUTPUTS};
-use crate::packed::lens::{FEATURES, GLOBAL};
-use crate::weights::{self, Ends, File};
+use crate::packed::decoder::{HIDDEN, Linear, OUTPUTS, QuantileDecoder};
+use crate::packed::features::{FEATURES, GLOBAL};
+use crate::paper::weights::Ends;
+use crate::weights::{self, File, NamedTensor};
 use crate::{Error, Result};
 
 /// The name of the profile in weight files.
@@ -15,9 +16,9 @@ pub const VERSION: &str = "1";
 
 /// What is learnt of the packed profile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Weights {
+pub struct PackedWeights {
     /// Makes estimates of readings.
-    pub decoder: Decoder,
+    pub decoder: QuantileDecoder,
     /// Encoders for learned codes, by layer; none for hashed codes.
     pub encoders: Option<Arc<Vec<Ends>>>,
 }
@@ -25,7 +26,7 @@ pub struct Weights {
 /// What `crane-agent train --profile packed` made; see `weights/README.md`.
 const BUILT_IN: &[u8] = include_bytes!("../../../weights/packed.safetensors");
 
-impl Weights {
+impl PackedWeights {
     /// The weights in this program.
     pub fn built_in() -> Result<Self> {
         Self::load(BUILT_IN)
@@ -34,7 +35,7 @@ impl Weights {
     /// Reads a weight file; says what is wrong with it if it cannot be used.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         let file = File::open(bytes, PROFILE, VERSION)?;
-        let decoder = Decoder {
+        let decoder = QuantileDecoder {
             scaling: pair(&file, "decoder.scaling")?,
             range: pair(&file, "decoder.range")?,
             first: linear::<FEATURES, HIDDEN>(&file, "decoder.linear1")?,
@@ -57,25 +58,26 @@ impl Weights {
         tensors.extend(both("decoder.linear1", &net.first));
         tensors.extend(both("decoder.linear2", &net.second));
         tensors.extend(both("decoder.linear3", &net.last));
-        let mut told: HashMap<String, String> = HashMap::new();
-        told.insert("profile".into(), PROFILE.into());
-        told.insert("version".into(), VERSION.into());
-        told.extend(
+        let mut metadata: HashMap<String, String> = HashMap::new();
+        metadata.insert("profile".into(), PROFILE.into());
+        metadata.insert("version".into(), VERSION.into());
+        metadata.extend(
             remarks
                 .iter()
                 .map(|(key, value)| ((*key).into(), value.clone())),
         );
-        weights::write(&tensors, told)
+        weights::write(&tensors, metadata)
     }
 }
 
-type Named = (String, Vec<usize>, Vec<f32>);
-
-fn named<const N: usize>(name: &str, rows: &[[f32; N]]) -> Named {
+fn named<const N: usize>(name: &str, rows: &[[f32; N]]) -> NamedTensor {
     (name.into(), vec![rows.len(), N], rows.concat())
 }
 
-fn both<const IN: usize, const OUT: usize>(name: &str, linear: &Linear<IN, OUT>) -> [Named; 2] {
+fn both<const IN: usize, const OUT: usize>(
+    name: &str,
+    linear: &Linear<IN, OUT>,
+) -> [NamedTensor; 2] {
     [
         named(&format!("{name}.weight"), &linear.weight),
         (format!("{name}.bias"), vec![OUT], linear.bias.to_vec()),

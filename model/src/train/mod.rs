@@ -1,27 +1,15 @@
 //! Training, on synthetic streams only.
 //!
-//! A task is a small world: a stream is stored without gradient by the same
-//! code that stores real traffic, which also tells how much of each edge ended
-//! up in each layer. With that fixed, every layer's memory is one product of
-//! codes, through which the error of the queries flows back into the encoders.
-//!
 //! | module | holds |
 //! |---|---|
 //! | [`streams`] | synthetic streams: ids, counts, order |
-//! | [`network`] | the encoders as trainable variables |
-//! | [`task`] | storing a stream and asking it back, with gradient |
-//! | [`decoder_fit`] | the decoder that fits frozen encoders best |
 //! | [`optimiser`] | AdamW |
-//! | [`readings`], [`packed`] | the decoder of the packed profile: what it learns from, and how |
-//! | [`fit`] | the loop: AdamW, validation, checkpoints |
+//! | [`paper`] | encoders and decoder of the paper profile |
+//! | [`packed`] | the decoder of the packed profile |
 
-pub mod decoder_fit;
-pub mod fit;
-pub mod network;
 pub mod optimiser;
 pub mod packed;
-pub mod readings;
+pub mod paper;
 pub mod streams;
-pub mod task;
 
-pub use fit::{Options, Progress, Trainer};
+pub use paper::fit::{Options, Progress, Trainer};

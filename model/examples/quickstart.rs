@@ -1,0 +1,59 @@
+//! Store a stream, ask about a pair, list the heaviest, save, load.
+//!
+//! `cargo run -p crane-model --example quickstart`
+#![allow(clippy::print_stdout)]
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crane_model::fold::arrivals;
+use crane_model::name::Narrow;
+use crane_model::{
+    Allowance, Crane, DeviceChoice, Edge, PackedWeights, Profile, Result, Secret, Weighted,
+};
+
+/// Half a million packets between 50,000 pairs, in 64 KiB.
+pub fn main() -> Result<()> {
+    // Once a process: what was learnt, on a device.
+    let device = DeviceChoice::Cpu.open()?;
+    let weights = Arc::new(PackedWeights::built_in()?);
+    let profile = Arc::new(Profile::packed(weights, &device));
+
+    // Once a window: a sketch, which starts small. Who does not know the secret
+    // cannot choose edges that meet in it.
+    let secret = Secret::from_seed(1);
+    let empty = || Crane::new(&profile, secret, 0, Allowance::alone(8 << 10, 64 << 10));
+    let mut sketch = empty()?;
+
+    // Node n sends 50,000 / n packets to node 0.
+    let edges = (1..=50_000).map(|n| Weighted::new(Edge::new(n, 0), u64::from(50_000 / n)));
+    let stream: Vec<Weighted> = edges.collect();
+    for batch in stream.chunks(4096) {
+        // An edge that is several times in a batch arrives once, with all its packets.
+        sketch.store(arrivals(&secret, batch).arrivals())?;
+    }
+
+    // Any pair can be asked about.
+    let pair = Edge::new(10_000, 0);
+    let flow = sketch.flow(pair.name())?;
+    println!(
+        "{} → {}: about {} packets, most likely {} to {}",
+        pair.src, pair.dst, flow.packets, flow.low, flow.high
+    );
+
+    // The heaviest are known by name.
+    let mut heaviest: Vec<_> = sketch.named::<Narrow>().collect();
+    heaviest.sort_unstable_by_key(|flow| Reverse(flow.packets));
+    for flow in heaviest.iter().take(5) {
+        let Edge { src, dst } = Edge::of_name(flow.key);
+        println!("{src} → {dst}: {} packets", flow.packets);
+    }
+
+    // A saved sketch gives the same answers in another process.
+    let state = sketch.save_state()?;
+    let mut again = empty()?;
+    again.load_state(&state)?;
+    assert_eq!(again.flow(pair.name())?, flow);
+    println!("{} bytes saved and loaded", state.len());
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Codes: where an edge is in one window.
+//!
+//! An id is a keyed hash of a name ([`crate::secret`]), so every stream looks
+//! like random ids and star-shaped traffic does not pile up anywhere. Whatever
+//! has a place in a sketch gets it from the id and the window: two edges that
+//! meet in one window do not meet in the next.
+//!
+//! Tables and narrow layers know an edge by 32 bits of its id, its *tag*. Of D
+//! edges about D²/2^33 pairs share their tag and with it all their cells: one in
+//! 93,000 edges, 120 in a million. Each reads as the other one, too. In the
+//! crown an edge has a *spot*.
+
+use crate::name::{AnyName, Name};
+use crate::secret::Secret;
+
+/// Makes ids, tags and spots from a secret, for one window.
+#[derive(Clone)]
+pub struct Codes {
+    secret: Secret,
+    /// Follow from the secret and the window.
+    tags: u64,
+    cells: u64,
+    spots: u64,
+}
+
+impl Codes {
+    /// Codes of the window numbered `window`.
+    pub fn new(secret: Secret, window: u64) -> Self {
+        Self {
+            secret,
+            tags: secret.derive(window, 1),
+            cells: secret.derive(window, 2),
+            spots: secret.derive(window, 3),
+        }
+    }
+
+    /// What the places of cells follow from.
+    pub(crate) fn cells(&self) -> u64 {
+        self.cells
+    }
+
+    /// Tells codes of another secret or window.
+    pub fn check(&self) -> u64 {
+        mix(self.cells, SALT)
+    }
+
+    /// The id of a name. It depends on the secret alone.
+    #[inline]
+    pub fn id<N: Name>(&self, name: &N) -> u64 {
+        self.secret.id(name)
+    }
+
+    /// The id of a name of either kind.
+    pub fn id_of_any(&self, name: &AnyName) -> u64 {
+        match name {
+            AnyName::Narrow(name) => self.id(name),
+            AnyName::Wide(name) => self.id(name),
+        }
+    }
+
+    /// What table and layers know an id by in this window.
+    #[inline]
+    pub fn tag(&self, id: u64) -> u32 {
+        (mix(id ^ self.tags, ODD) >> 32) as u32
+    }
+
+    /// Where an id is in the crown in this window.
+    #[inline]
+    pub fn spot(&self, id: u64) -> u64 {
+        mix(id ^ self.spots, ODD)
+    }
+}
+
+pub(crate) const SALT: u64 = 0x243f_6a88_85a3_08d3;
+pub(crate) const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// High and low half of a 128-bit product: one multiplication mixes all bits.
+#[inline]
+pub(crate) fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(seed: u64, window: u64) -> Codes {
+        Codes::new(Secret::from_seed(seed), window)
+    }
+
+    /// Who knows the seed can search for edges that share all their cells, as
+    /// this does. They do so in one window, under one secret.
+    #[test]
+    fn edges_that_meet_once_do_not_meet_in_another_window_or_under_another_secret() {
+        let known = codes(1, 5);
+        let mut tags: Vec<(u32, u64)> = (0..400_000u64)
+            .map(|n| (known.tag(known.id(&[n])), n))
+            .collect();
+        tags.sort_unstable();
+        let twins: Vec<(u64, u64)> = tags
+            .windows(2)
+            .filter(|pair| pair[0].0 == pair[1].0)
+            .map(|pair| (pair[0].1, pair[1].1))
+            .collect();
+        // 400,000² / 2^33, as the head of this module says.
+        assert!((8..35).contains(&twins.len()), "{}", twins.len());
+        for other in [codes(1, 6), codes(2, 5)] {
+            let meet =
+                |(a, b): &(u64, u64)| other.tag(other.id(&[*a])) == other.tag(other.id(&[*b]));
+            assert!(!twins.iter().any(meet));
+        }
+    }
+}

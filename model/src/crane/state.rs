@@ -1,0 +1,169 @@
+//! Saving a sketch and answering from it in another process.
+//!
+//! Everything that answers need, nothing else: a head of a few numbers, then
+//! all names with their totals, or witnesses, crown and layers.
+
+use super::{Layered, Store};
+use crate::name::{Narrow, Wide};
+use crate::table::{Kept, Tables};
+use crate::witnesses::Witness;
+use crate::{Crane, Error, Result};
+
+const MAGIC: &[u8; 8] = b"CRANEk02";
+const TABLES: u64 = 0;
+
+fn fault<T>(what: &str) -> Result<T> {
+    Err(Error::State(what.into()))
+}
+
+/// Takes a number off the front.
+fn number(state: &mut &[u8]) -> Result<u64> {
+    let Some((bytes, rest)) = state.split_first_chunk() else {
+        return fault("it breaks off");
+    };
+    *state = rest;
+    Ok(u64::from_le_bytes(*bytes))
+}
+
+/// A number of items of so many bytes, no more than there are.
+fn count(state: &mut &[u8], bytes: usize) -> Result<usize> {
+    let count = number(state)?;
+    match usize::try_from(count) {
+        Ok(count) if count <= state.len() / bytes => Ok(count),
+        _ => fault("it breaks off"),
+    }
+}
+
+fn put(state: &mut Vec<u8>, number: u64) {
+    state.extend(number.to_le_bytes());
+}
+
+impl Crane {
+    /// All state, to be given to [`Self::load_state`] of a sketch with the
+    /// same secret, window and memory.
+    pub fn save_state(&self) -> Result<Vec<u8>> {
+        let mut state = MAGIC.to_vec();
+        put(&mut state, self.codes.check());
+        match &self.store {
+            Store::Tables(tables) => {
+                put(&mut state, TABLES);
+                save_names::<Narrow>(&mut state, tables);
+                save_names::<Wide>(&mut state, tables);
+            }
+            Store::Layered(layered) => {
+                put(&mut state, self.profile.layers.number());
+                put(&mut state, self.allowance.held() as u64);
+                layered.save(&mut state)?;
+            }
+        }
+        Ok(state)
+    }
+
+    /// Continues from a saved state. One that does not fit changes nothing.
+    pub fn load_state(&mut self, state: &[u8]) -> Result<()> {
+        let Some(mut rest) = state.strip_prefix(MAGIC) else {
+            return fault("it does not start like the state of a sketch");
+        };
+        let rest = &mut rest;
+        if number(rest)? != self.codes.check() {
+            return fault("it was made with another seed");
+        }
+        let store = match number(rest)? {
+            TABLES => {
+                let mut tables = Tables::new(self.allowance.held());
+                self.load_names::<Narrow>(rest, &mut tables)?;
+                self.load_names::<Wide>(rest, &mut tables)?;
+                Store::Tables(tables)
+            }
+            kind if kind == self.profile.layers.number() => {
+                let bytes = number(rest)? as usize;
+                if bytes > self.allowance.most() {
+                    return fault("it is larger than the budget");
+                }
+                let mut layered = self.empty_layers(bytes)?;
+                layered.load(rest)?;
+                if !self.allowance.reach(bytes) {
+                    return fault("there is no memory for it");
+                }
+                Store::Layered(layered)
+            }
+            _ => return fault("it is one of another profile"),
+        };
+        if !rest.is_empty() {
+            return fault("something follows after its end");
+        }
+        self.store = store;
+        Ok(())
+    }
+
+    fn load_names<N: Kept>(&mut self, state: &mut &[u8], tables: &mut Tables) -> Result<()> {
+        let words = N::default().words().len();
+        for _ in 0..count(state, 8 * (words + 2))? {
+            let mut name = Vec::with_capacity(words);
+            for _ in 0..words {
+                name.push(number(state)?);
+            }
+            let (name, packets, bytes) = (N::from_words(&name), number(state)?, number(state)?);
+            let tag = self.codes.tag(self.codes.id(&name));
+            if packets == 0 || tables.of::<N>().get(&name, tag).packets > 0 {
+                return fault("its table is not possible");
+            }
+            while !tables.of_mut::<N>().add(name, tag, packets, bytes) {
+                let doubled = tables.doubled::<N>(self.allowance.most());
+                let larger = doubled.filter(|bytes| self.allowance.reach(*bytes));
+                if !larger.is_some_and(|bytes| tables.resize::<N>(bytes)) {
+                    return fault("its table is larger than the budget");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn save_names<N: Kept>(state: &mut Vec<u8>, tables: &Tables) {
+    put(state, tables.of::<N>().len() as u64);
+    for (name, _, total) in tables.of::<N>().entries() {
+        name.words().iter().for_each(|word| put(state, *word));
+        put(state, total.packets);
+        put(state, total.bytes);
+    }
+}
+
+impl Layered {
+    fn save(&self, state: &mut Vec<u8>) -> Result<()> {
+        put(state, self.noise);
+        put(state, self.witnesses.limit());
+        put(state, self.witnesses.all().len() as u64);
+        for witness in self.witnesses.all() {
+            put(state, witness.id);
+            put(state, witness.count);
+        }
+        let crown: Vec<u64> = self.crown.to_words().collect();
+        put(state, crown.len() as u64);
+        crown.iter().for_each(|word| put(state, *word));
+        self.layers.save(state)
+    }
+
+    fn load(&mut self, state: &mut &[u8]) -> Result<()> {
+        self.noise = number(state)?;
+        let limit = number(state)?;
+        let mut seen = Vec::new();
+        for _ in 0..count(state, 16)? {
+            let (id, count) = (number(state)?, number(state)?);
+            seen.push(Witness { id, count });
+        }
+        if !self.witnesses.restore(limit, seen) {
+            return fault("its witnesses are not possible");
+        }
+        let mut words = Vec::new();
+        for _ in 0..count(state, 8)? {
+            words.push(number(state)?);
+        }
+        if !self.crown.restore(&words) {
+            return fault("its crown is not possible");
+        }
+        self.layers.load(state)?;
+        self.begin();
+        Ok(())
+    }
+}

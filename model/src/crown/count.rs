@@ -1,0 +1,52 @@
+//! What is known of an edge in the crown, and what it ranks by.
+
+/// Bytes that weigh as much as one packet when the lightest entry is sought,
+/// so that an edge of few large packets can stay beside one of many small.
+pub const BYTES_PER_PACKET: u64 = 512;
+
+/// What is known of an edge in the crown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Its packets: those counted since it was admitted, which are exact, and
+    /// those it is believed to have had before.
+    pub packets: u64,
+    /// How far the packets may be off, because of what was before.
+    pub slack: u64,
+    /// Its bytes that were counted.
+    pub bytes: u64,
+    /// Whether these are all it has had. Layers count no bytes, so of what an
+    /// edge had there nothing is known.
+    pub all_bytes: bool,
+    /// A guess at what it had before it was counted. Good enough to rank by,
+    /// never told.
+    pub guessed_bytes: u64,
+}
+
+impl Count {
+    /// A count that is known from the first packet on.
+    pub fn exact(packets: u64, bytes: u64) -> Self {
+        Self {
+            packets,
+            slack: 0,
+            bytes,
+            all_bytes: true,
+            guessed_bytes: 0,
+        }
+    }
+
+    /// How much it counts when the lightest entry has to go.
+    pub fn rank(&self) -> u64 {
+        rank(self.packets, self.bytes.saturating_add(self.guessed_bytes))
+    }
+
+    /// It has had no more packets than this.
+    pub fn bound(&self) -> u64 {
+        self.packets.saturating_add(self.slack)
+    }
+}
+
+/// The rank of so many packets and bytes.
+#[inline]
+pub(super) fn rank(packets: u64, bytes: u64) -> u64 {
+    packets.max(bytes / BYTES_PER_PACKET)
+}

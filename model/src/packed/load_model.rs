@@ -1,0 +1,274 @@
+//! The load model: what is known about the load of a sketch when it is asked.
+//!
+//! A number in a cell means nothing by itself: 9 in an empty sketch is a count
+//! of 9, 9 in a full one is noise. The load model turns what the cells of an edge
+//! hold into features that mean the same under every load: how often a pair
+//! that never occurred would read as much (from the fill of the cells), what
+//! counts this stream has and how wrong its readings are (from the witnesses).
+
+use std::sync::LazyLock;
+
+use crate::Result;
+use crate::packed::cells::{CellArray, unpack};
+use crate::packed::features::{Features, LoadFeatures, QUANTILES};
+use crate::packed::narrow::{LAYERS, NarrowLayers, Reading};
+
+/// Values from here on share a bin with others, eight to an octave.
+const EXACT: u64 = 256;
+const BINS: usize = EXACT as usize + 8 * 24 + 1;
+
+/// Logarithm of a chance that is as good as none.
+const NEVER: f32 = -20.0;
+
+/// Share of the cells of a layer that hold at least so much, as logarithms.
+struct Tail(Vec<f32>);
+
+fn bin(value: u64) -> usize {
+    if value < EXACT {
+        return value as usize;
+    }
+    let octaves = (value as f64 / EXACT as f64).log2();
+    (EXACT as usize + (8.0 * octaves) as usize).min(BINS - 1)
+}
+
+impl Tail {
+    fn of(array: &dyn CellArray) -> Result<Self> {
+        let bytes = array.to_bytes()?;
+        let mut cells = vec![0u32; BINS];
+        match array.limit() {
+            15 => {
+                for byte in &bytes {
+                    cells[usize::from(byte & 15)] += 1;
+                    cells[usize::from(byte >> 4)] += 1;
+                }
+            }
+            255 => bytes.iter().for_each(|byte| cells[usize::from(*byte)] += 1),
+            _ => (0..array.cells() as u32)
+                .for_each(|place| cells[bin(unpack::<32>(&bytes, place).into())] += 1),
+        }
+        let all = array.cells() as f32;
+        let mut above = 0u32;
+        let mut tail: Vec<f32> = cells
+            .iter()
+            .rev()
+            .map(|count| {
+                above += count;
+                (above as f32 / all).ln().max(NEVER)
+            })
+            .collect();
+        tail.reverse();
+        Ok(Self(tail))
+    }
+
+    fn at_least(&self, value: u64) -> f32 {
+        self.0[bin(value)]
+    }
+
+    fn share(&self, value: u64) -> f32 {
+        self.at_least(value).exp()
+    }
+}
+
+/// How full the cells of all layers are.
+struct Fill {
+    tails: [Tail; LAYERS],
+    limits: [u64; LAYERS],
+}
+
+impl Fill {
+    fn of(layers: &NarrowLayers) -> Result<Self> {
+        let [a, b, c] = layers.arrays();
+        Ok(Self {
+            tails: [Tail::of(&**a)?, Tail::of(&**b)?, Tail::of(&**c)?],
+            limits: [a.limit(), b.limit(), c.limit()].map(u64::from),
+        })
+    }
+
+    /// Logarithm of the chance that a pair which never occurred reads `bound`
+    /// or more: all its cells must hold as much.
+    fn noise(&self, bound: u64) -> f32 {
+        let (mut left, mut chance) = (bound, 0.0);
+        for (tail, limit) in self.tails.iter().zip(self.limits) {
+            chance += 3.0 * tail.at_least(left.min(limit));
+            if left <= limit {
+                break;
+            }
+            left -= limit;
+        }
+        chance.max(NEVER)
+    }
+
+    /// What a pair that never occurred reads in the middle.
+    fn middle(&self) -> u64 {
+        let half = 0.5f32.ln();
+        let (mut low, mut high) = (0u64, 1u64 << 33);
+        while low + 1 < high {
+            let middle = (low + high) / 2;
+            match self.noise(middle) >= half {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        low
+    }
+}
+
+/// A witness that only the layers know, and what they say of it.
+pub struct Testimony {
+    /// Its true count.
+    pub count: u64,
+    /// The upper bound of the layers.
+    pub bound: u64,
+}
+
+/// How wrong the layers are about witnesses with a bound near this one.
+#[derive(Clone, Copy, Default)]
+struct Nearby {
+    /// Mean of ln(1 + count) − ln(1 + bound).
+    excess: f32,
+    /// Share that is exact.
+    exact: f32,
+}
+
+const GRID_STEP: f32 = 0.5;
+const GRID: usize = 26;
+/// Width of the window that weighs witnesses by the distance of their bounds.
+const WINDOW: f32 = 0.7;
+
+/// What is known about the load. See the head of this module.
+pub struct LoadModel {
+    fill: Fill,
+    /// Counts of witnesses in the layers, smallest first.
+    counts: Vec<u64>,
+    nearby: [Nearby; GRID],
+    global: LoadFeatures,
+}
+
+impl LoadModel {
+    /// The load of these layers, with the witnesses that only they know and
+    /// an estimate of all distinct edges.
+    pub fn new(layers: &NarrowLayers, witnesses: &[Testimony], distinct: f64) -> Result<Self> {
+        let fill = Fill::of(layers)?;
+        let mut counts: Vec<u64> = witnesses.iter().map(|w| w.count).collect();
+        counts.sort_unstable();
+        let (nearby, overall) = smooth(witnesses);
+        let number = counts.len().max(1) as f32;
+        let mean = counts.iter().map(|c| *c as f32).sum::<f32>().max(1.0) / number;
+        let once = counts.partition_point(|count| *count <= 1) as f32 / number;
+        let [bottom, middle, top] = &fill.tails;
+        let cells = layers.arrays()[0].cells() as f64;
+        let sum: f32 = (1..=fill.limits[0].min(15))
+            .map(|value| bottom.share(value))
+            .sum();
+        let global = LoadFeatures {
+            edges_per_cell: (distinct / cells + 1e-3).ln() as f32,
+            mean_count: mean.ln(),
+            once,
+            exact: overall.exact,
+            bottom_empty: 1.0 - bottom.share(1),
+            bottom_full: bottom.share(fill.limits[0]),
+            bottom_mean: sum / 15.0,
+            middle_empty: 1.0 - middle.share(1),
+            middle_full: middle.share(fill.limits[1]),
+            top_empty: 1.0 - top.share(1),
+            witnesses: (1.0 + counts.len() as f32).ln(),
+            absent: ln_1p(fill.middle()),
+        };
+        Ok(Self {
+            fill,
+            counts,
+            nearby,
+            global,
+        })
+    }
+
+    /// Features of the sketch as a whole.
+    pub fn global(&self) -> &LoadFeatures {
+        &self.global
+    }
+
+    /// What the network sees of an edge with this reading.
+    pub fn features(&self, reading: &Reading) -> Features {
+        let all = reading.bound();
+        let (noise, more) = (self.fill.noise(all), self.fill.noise(all + 1));
+        let [a, b, c] = reading.top().map(|cell| ln_1p(cell.into()));
+        let bound = ln_1p(all);
+        let below = self.counts.partition_point(|count| *count < all);
+        let up_to = below + self.counts[below..].partition_point(|count| *count <= all);
+        let at_least = (self.counts.len() - below) as f32 + 0.5;
+        let base = QUANTILES.map(|q| match up_to {
+            0 => ln_1p(all.min(1)),
+            _ => ln_1p(self.counts[(q * up_to as f64) as usize]),
+        });
+        let near = self.near(bound);
+        Features {
+            bound,
+            above_bottom: f32::from(u8::from(reading.reached >= 1)),
+            in_top: f32::from(u8::from(reading.reached >= 2)),
+            second_cell: b - a,
+            third_cell: c - a,
+            noise,
+            noise_above: more,
+            counts_at_least: (at_least / (self.counts.len() as f32 + 1.0)).ln(),
+            base,
+            excess: near.excess,
+            exact: near.exact,
+        }
+    }
+
+    fn near(&self, bound: f32) -> Nearby {
+        let at = (bound / GRID_STEP).min((GRID - 2) as f32);
+        let (left, part) = (at as usize, at.fract());
+        let (a, b) = (self.nearby[left], self.nearby[left + 1]);
+        let mix = |a: f32, b: f32| a + (b - a) * part;
+        Nearby {
+            excess: mix(a.excess, b.excess),
+            exact: mix(a.exact, b.exact),
+        }
+    }
+}
+
+/// Means over witnesses, weighted by how near their bounds are to each point
+/// of a grid, with one more witness that is like all of them.
+fn smooth(witnesses: &[Testimony]) -> ([Nearby; GRID], Nearby) {
+    let seen = witnesses.iter().map(|w| {
+        let (bound, count) = (ln_1p(w.bound), ln_1p(w.count));
+        let exact = f32::from(u8::from(w.bound <= w.count));
+        (bound, count - bound, exact)
+    });
+    let seen: Vec<(f32, f32, f32)> = seen.collect();
+    let number = seen.len().max(1) as f32;
+    let overall = Nearby {
+        excess: seen.iter().map(|(_, excess, _)| excess).sum::<f32>() / number,
+        exact: if seen.is_empty() {
+            1.0
+        } else {
+            seen.iter().map(|(_, _, exact)| exact).sum::<f32>() / number
+        },
+    };
+    let nearby = std::array::from_fn(|point| {
+        let here = point as f32 * GRID_STEP;
+        let (mut weights, mut sum) = (1.0, overall);
+        for (bound, excess, exact) in &seen {
+            let weight = (-((bound - here) / WINDOW).powi(2)).exp();
+            weights += weight;
+            sum.excess += weight * excess;
+            sum.exact += weight * exact;
+        }
+        Nearby {
+            excess: sum.excess / weights,
+            exact: sum.exact / weights,
+        }
+    });
+    (nearby, overall)
+}
+
+/// ln(1 + x) of a count.
+pub fn ln_1p(count: u64) -> f32 {
+    static SMALL: LazyLock<[f32; 256]> =
+        LazyLock::new(|| std::array::from_fn(|count| (count as f32).ln_1p()));
+    match SMALL.get(count as usize) {
+        Some(ln) => *ln,
+        None => (count as f32).ln_1p(),
+    }
+}

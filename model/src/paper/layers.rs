@@ -1,0 +1,131 @@
+//! The paper's sketch as layers below a crown.
+//!
+//! An edge that goes to the crown leaves with what it is believed to have had;
+//! one that comes back is stored again. Edges are known by their keyed ids, both
+//! halves of them.
+
+use crate::layers::{Bounds, Layers, Load};
+use crate::paper::sketch::Ratios;
+use crate::witnesses::Sample;
+use crate::{Edge, Result, Sketch, Weighted};
+
+/// Edges that are put in at once.
+const AT_ONCE: usize = 4096;
+
+/// Pairs that never occurred whose readings tell the noise of the layers.
+const PHANTOMS: u64 = 64;
+
+/// See the head of this module.
+pub struct PaperLayers {
+    sketch: Box<dyn Sketch>,
+    /// How many pairs that never occurred were asked about so far.
+    phantoms: u64,
+}
+
+impl PaperLayers {
+    /// The layers of a sketch.
+    pub fn new(sketch: Box<dyn Sketch>) -> Self {
+        Self {
+            sketch,
+            phantoms: 0,
+        }
+    }
+
+    fn bound(&self, ratios: &Ratios) -> u64 {
+        self.sketch.bound(ratios).ceil() as u64
+    }
+
+    fn ratios(&self, ids: &[u64]) -> Result<Vec<Ratios>> {
+        let edges: Vec<Edge> = ids.iter().map(|id| edge(*id)).collect();
+        self.sketch.ratios(&edges)
+    }
+}
+
+fn edge(id: u64) -> Edge {
+    Edge::of_name([id])
+}
+
+fn weighted(ids: &[u64], packets: &[u64]) -> Vec<Weighted> {
+    let edges = ids.iter().zip(packets);
+    edges
+        .map(|(id, packets)| Weighted::new(edge(*id), *packets))
+        .collect()
+}
+
+impl Layers for PaperLayers {
+    fn worth(&self) -> Bounds {
+        Bounds::Likely
+    }
+
+    fn add(&mut self, ids: &[u64], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
+        let ratios = self.sketch.store_and_query(&weighted(ids, packets))?;
+        bounds.clear();
+        // Rounding errors are not packets.
+        let whole = |ratios: &Ratios| self.sketch.bound(ratios) as u64;
+        bounds.extend(ratios.iter().map(whole));
+        Ok(())
+    }
+
+    fn take(&mut self, ids: &[u64], packets: &[u64]) -> Result<()> {
+        for (id, packets) in ids.iter().zip(packets) {
+            self.sketch.take(edge(*id), *packets)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, ids: &[u64], totals: &[u64]) -> Result<()> {
+        let mut parts = ids.chunks(AT_ONCE).zip(totals.chunks(AT_ONCE));
+        parts.try_for_each(|(ids, totals)| self.sketch.store(&weighted(ids, totals)))
+    }
+
+    fn bounds(&self, ids: &[u64]) -> Result<Vec<u64>> {
+        let ratios = self.ratios(ids)?;
+        Ok(ratios.iter().map(|ratios| self.bound(ratios)).collect())
+    }
+
+    fn noise(&mut self) -> Result<u64> {
+        let ids: Vec<u64> = (self.phantoms..self.phantoms + PHANTOMS)
+            .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        self.phantoms += PHANTOMS;
+        let mut bounds = self.bounds(&ids)?;
+        let middle = bounds.len() / 2;
+        Ok(*bounds.select_nth_unstable(middle).1)
+    }
+
+    /// The decoder is judged by nobody.
+    fn estimates(&self, ids: &[u64], _: &dyn Fn() -> Sample) -> Result<Vec<[u64; 3]>> {
+        let estimate = |ratios: &Ratios| {
+            let packets = self.sketch.decode(ratios).round() as u64;
+            [0, packets, self.bound(ratios).max(packets)]
+        };
+        Ok(self.ratios(ids)?.iter().map(estimate).collect())
+    }
+
+    fn invalidate(&mut self) {}
+
+    fn loads(&self) -> Result<Vec<Load>> {
+        Ok(self.sketch.loads().to_vec())
+    }
+
+    fn expansions(&self) -> usize {
+        self.sketch.expansions()
+    }
+
+    fn is_saturated(&self) -> Result<bool> {
+        Ok(self.sketch.is_saturated())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.sketch.memory_bytes()
+    }
+
+    fn save(&self, state: &mut Vec<u8>) -> Result<()> {
+        state.extend(self.sketch.save_state()?);
+        Ok(())
+    }
+
+    fn load(&mut self, state: &mut &[u8]) -> Result<()> {
+        self.sketch.load_state(std::mem::take(state))
+    }
+}

@@ -1,0 +1,118 @@
+//! What the decoder of the packed profile learns from: synthetic streams are
+//! stored in sketches of many sizes, and the layers are asked for edges whose
+//! count is known, and for as many that never occurred.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use rand::Rng;
+use rand::seq::index::sample;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::fold::arrivals;
+use crate::packed::features::{Features, LoadFeatures};
+use crate::packed::layers::PackedLayers;
+use crate::packed::{Ablation, PackedWeights};
+use crate::train::streams::{self, Stream};
+use crate::{Allowance, Crane, DeviceChoice, Edge, Profile, Result, Secret};
+
+/// One question.
+pub struct Row {
+    /// What the network sees of the edge.
+    pub features: Features,
+    /// What it sees of the sketch.
+    pub load: LoadFeatures,
+    /// The true count, 0 for a pair that never occurred.
+    pub count: u64,
+}
+
+/// Packets that arrive one by one, at most.
+const LONGEST: u64 = 3_000_000;
+/// Sketches that each stream is stored in.
+const SKETCHES: usize = 3;
+/// Edges that each sketch is asked for, and as many absent pairs.
+const ASKED: usize = 150;
+/// Smallest and largest sketch.
+const SIZES: (f64, f64) = (8192.0, 4e6);
+/// Fewest edges of a stream.
+const FEWEST: usize = 300;
+
+/// Stores one stream of up to `largest` edges and asks.
+pub fn observe(
+    weights: &Arc<PackedWeights>,
+    (ablation, largest): (Ablation, usize),
+    rng: &mut Xoshiro256PlusPlus,
+    rows: &mut Vec<Row>,
+) -> Result<()> {
+    let distinct = streams::draw_size(rng, FEWEST, largest.max(FEWEST));
+    let stream = streams::draw_any(rng, distinct, LONGEST);
+    let batch = [256, 1024, 4096][rng.random_range(0..3)];
+    let device = DeviceChoice::Cpu.open()?;
+    let profile = Arc::new(Profile::packed_with(Arc::clone(weights), &device, ablation));
+    for _ in 0..SKETCHES {
+        let (allowance, grows) = draw_memory(rng, stream.edges.len());
+        let secret = Secret::from_seed(rng.random());
+        let mut sketch = match grows {
+            true => Crane::new(&profile, secret, 0, allowance)?,
+            false => Crane::layered(&profile, secret, 0, allowance)?,
+        };
+        for chunk in stream.arrivals.chunks(batch) {
+            sketch.store(arrivals(&secret, chunk).arrivals())?;
+        }
+        ask(&sketch, &stream, rng, rows)?;
+    }
+    Ok(())
+}
+
+/// Any size, and among them many at which it matters; one in four has grown.
+fn draw_memory(rng: &mut impl Rng, edges: usize) -> (Allowance, bool) {
+    let per_edge: f64 = rng.random_range(f64::ln(0.03)..f64::ln(60.0));
+    let most = (per_edge.exp() * edges as f64).clamp(SIZES.0, SIZES.1) as usize;
+    let grows = rng.random_bool(0.25);
+    (Allowance::alone(SIZES.0 as usize, most), grows)
+}
+
+fn ask(
+    sketch: &Crane,
+    stream: &Stream,
+    rng: &mut Xoshiro256PlusPlus,
+    rows: &mut Vec<Row>,
+) -> Result<()> {
+    // A table needs no decoder.
+    let Some(sketch) = sketch.below_table() else {
+        return Ok(());
+    };
+    let layers: &dyn Any = sketch.layers();
+    let Some(layers) = layers.downcast_ref::<PackedLayers>() else {
+        return Ok(());
+    };
+    let edges = &stream.edges;
+    let mut ids = Vec::with_capacity(2 * ASKED);
+    let mut counts = Vec::with_capacity(2 * ASKED);
+    for at in sample(rng, edges.len(), edges.len().min(ASKED)) {
+        let (id, crowned) = sketch.place(&edges[at].name());
+        if crowned.is_none() {
+            ids.push(id);
+            counts.push(stream.counts[at]);
+        }
+    }
+    // Random pairs of 32-bit ids: that one of them occurs in the stream is as
+    // good as impossible.
+    for _ in 0..ids.len() {
+        ids.push(
+            sketch
+                .place(&Edge::new(rng.random(), rng.random()).name())
+                .0,
+        );
+        counts.push(0);
+    }
+    let (features, load) = layers.features(&ids, &|| sketch.sample())?;
+    for (features, count) in features.into_iter().zip(counts) {
+        rows.push(Row {
+            features,
+            load,
+            count,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! The example does what it says.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../examples/quickstart.rs"]
+mod quickstart;
+
+#[test]
+fn the_quickstart_runs() {
+    quickstart::main().unwrap();
+}
