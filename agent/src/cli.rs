@@ -9,12 +9,12 @@ use crane_model::packed::Parts;
 use crane_model::train::{Options, packed};
 use crane_model::{Carry, DeviceChoice, Ids, Writes};
 
-use crate::capture::pattern::Pattern;
+use crate::capture::synthetic::Kind;
+use crate::config::length::Span;
+use crate::config::pattern::Pattern;
+use crate::config::size::Size;
 use crate::eval::methods::Method;
-use crate::sample::Kind;
-use crate::size::Size;
-use crate::span::Span;
-use crate::weights::Profile;
+use crate::sketch::weights::Profile;
 
 /// Watches who talks to whom: captures packets, keeps a small sketch of all
 /// pairs of addresses per interface, and exports the heavy hitters to

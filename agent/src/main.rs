@@ -1,11 +1,9 @@
 //! crane-agent: captures packets, sketches who talks to whom, exports the
 //! heavy hitters.
 //!
-//! The way of a packet: [`capture`] → [`decode`] → [`ring`] → [`worker`] →
-//! [`snapshot`] → [`metrics`] and [`http`].
+//! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
+//! [`http`].
 
-mod batch;
-mod budget;
 mod capture;
 mod cli;
 mod commands;
@@ -13,28 +11,15 @@ mod config;
 mod decode;
 mod edge;
 mod eval;
-mod hitters;
+mod export;
 mod http;
-mod lane;
 mod log;
-mod metrics;
-mod pipeline;
+mod packet;
 mod plain;
-mod process;
-mod question;
 mod report;
-mod ring;
-mod sample;
-mod size;
-mod sketches;
-mod small_file;
-mod snapshot;
-mod span;
+mod sketch;
 mod stop;
 mod tally;
-mod weights;
-mod window_clock;
-mod worker;
 
 use std::process::ExitCode;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use common::samples::{self, Sample};
+use common::packets::{self, Sample};
 use common::{agent, json, write_capture};
 use serde_json::{Value, json};
 
@@ -131,7 +131,7 @@ fn ignored(report: &Value) -> BTreeMap<String, u64> {
 /// Samples as captures, one for each link type; each sample a few times.
 fn captures(folder: &Path) -> Vec<(std::path::PathBuf, Vec<Sample>)> {
     let mut by_link: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
-    for (n, sample) in samples::all().into_iter().enumerate() {
+    for (n, sample) in packets::all().into_iter().enumerate() {
         let times = std::iter::repeat_n(sample.clone(), 1 + n % 3);
         by_link.entry(sample.link).or_default().extend(times);
     }
@@ -179,10 +179,10 @@ fn what_is_switched_off_is_counted_as_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cooked.pcap");
     let packet = |n: u8, packet_type| {
-        let ip = common::frame::ip(samples::v4(n), common::frame::UDP, &[]);
+        let ip = common::frame::ip(packets::v4(n), common::frame::UDP, &[]);
         common::frame::sll(packet_type, common::frame::IPV4, &ip)
     };
-    let v6 = common::frame::ip(samples::v6(1), common::frame::UDP, &[]);
+    let v6 = common::frame::ip(packets::v6(1), common::frame::UDP, &[]);
     let v6 = common::frame::sll(0, common::frame::IPV6, &v6);
     write_capture(&path, 113, &[packet(1, 0), packet(2, 4), packet(3, 4), v6]);
     let count = |settings| {

@@ -16,11 +16,11 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use super::devices::{self, NoDescriptors};
-use super::{Link, Packet};
 use crate::config;
 use crate::decode::Direction;
 use crate::log::Seldom;
-use crate::ring::Tap;
+use crate::packet::{Link, Packet};
+use crate::sketch::ring::Tap;
 
 /// How long a stop or a lost interface may go unnoticed.
 const TICK: Duration = Duration::from_millis(100);

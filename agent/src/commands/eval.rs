@@ -15,12 +15,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cli::{CodeKind, Eval, ReportFormat};
+use crate::config::size::Size;
+use crate::config::small_file;
 use crate::eval::methods::{self, CraneOptions, Method};
 use crate::eval::report::{Figures, Report};
 use crate::eval::score::{Score, mean};
 use crate::eval::stream;
-use crate::size::Size;
-use crate::small_file;
 
 /// The largest state: that of an exact map may be larger than any budget.
 const MOST_STATE: Size = Size(16 << 30);

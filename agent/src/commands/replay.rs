@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::configure;
-use super::pace::{Extent, Pace};
-use crate::capture::Packet;
 use crate::capture::file::CaptureFile;
-use crate::capture::folder;
-use crate::capture::input::STDIN;
+use crate::capture::file::folder;
+use crate::capture::file::input::STDIN;
+use crate::capture::pace::{Extent, Pace};
 use crate::cli::{Replay, ReplayWindow, ReportFormat, Speed};
 use crate::http::{self, Source};
-use crate::pipeline::{Key, Pipeline, Purpose};
+use crate::packet::Packet;
 use crate::report::{CaptureReport, Report};
-use crate::ring::Tap;
+use crate::sketch::pipeline::{Key, Pipeline, Purpose};
+use crate::sketch::ring::Tap;
 use crate::stop::{self, Hangup};
 
 /// Packets between two looks at the progress bar.

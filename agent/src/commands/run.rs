@@ -11,8 +11,8 @@ use crate::capture::devices;
 use crate::capture::live::{self, Interface};
 use crate::cli::Run;
 use crate::http::{self, Source};
-use crate::pipeline::{Key, Pipeline, Purpose};
 use crate::report::Summary;
+use crate::sketch::pipeline::{Key, Pipeline, Purpose};
 use crate::stop::{self, Hangup};
 
 /// How long packets that wait in the rings are still stored after a stop.

@@ -12,8 +12,8 @@ use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{Part, Train};
+use crate::sketch::weights::{self, Profile};
 use crate::stop::{self, Hangup};
-use crate::weights::{self, Profile};
 
 /// Trains the profile that was asked for.
 pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {

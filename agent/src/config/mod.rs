@@ -1,7 +1,11 @@
 //! What can be configured. `agent/crane-agent.toml` documents every key;
 //! [`read`] says how a configuration comes about and what is wrong with it.
 
+pub mod length;
+pub mod pattern;
 mod read;
+pub mod size;
+pub mod small_file;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -12,14 +16,14 @@ use std::time::Duration;
 use crane_model::DeviceChoice;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::capture::pattern::Pattern;
 use crate::decode;
 use crate::edge::Pair;
-use crate::size::Size;
-use crate::span::Span;
-use crate::weights::Profile;
+use crate::sketch::weights::Profile;
 
+use length::Span;
+use pattern::Pattern;
 pub use read::ConfigError;
+use size::Size;
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq)]

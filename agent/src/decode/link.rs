@@ -4,7 +4,7 @@ use etherparse::{EtherType, Ethernet2HeaderSlice, SingleVlanHeaderSlice, ether_t
 
 use super::Direction;
 use super::network::Ip;
-use crate::capture::Link;
+use crate::packet::Link;
 use crate::tally::Ignored;
 
 const ETHERNET: Link = Link(1);

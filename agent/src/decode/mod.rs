@@ -10,18 +10,12 @@ mod network;
 mod tunnel;
 
 #[cfg(test)]
-#[path = "../../tests/common/frame.rs"]
-#[allow(dead_code)]
-mod frame;
-#[cfg(test)]
-#[path = "../../tests/common/samples.rs"]
-#[allow(dead_code)]
-mod samples;
+mod testing;
 
 use serde::Deserialize;
 
-use crate::capture::Link;
 use crate::edge::Pair;
+use crate::packet::Link;
 use crate::tally::Ignored;
 use network::Ip;
 
@@ -100,9 +94,9 @@ fn addresses(outer: Ip<'_>, options: &Options) -> Result<Pair, Ignored> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::frame::*;
-    use crate::decode::samples::{self, Sample, v4, v6};
     use rand::{Rng, SeedableRng};
+    use testing::frame::*;
+    use testing::packets::{self, Sample, v4, v6};
 
     const OUTER: Options = Options {
         decap: Decap::Outer,
@@ -120,7 +114,7 @@ mod tests {
 
     #[test]
     fn every_encapsulation_leads_to_its_pair() {
-        for sample in samples::all() {
+        for sample in packets::all() {
             let expected =
                 |ends: Result<Ends, _>| ends.map(|(src, dst)| Pair::between(src, dst).unwrap());
             let name = sample.name;
@@ -140,7 +134,7 @@ mod tests {
     #[test]
     fn damaged_packets_never_panic() {
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
-        for Sample { link, data, .. } in samples::all() {
+        for Sample { link, data, .. } in packets::all() {
             for cut in 0..data.len() {
                 let _ = pair(Link(link), &data[..cut], &INNER);
             }
@@ -206,7 +200,7 @@ mod tests {
             ipv6: false,
             ..INNER
         };
-        for sample in samples::all() {
+        for sample in packets::all() {
             let expected = match sample.inner {
                 Ok((src, _)) if src.is_ipv6() => Err("ipv6_off"),
                 _ => decode(&sample, &INNER),

@@ -18,11 +18,11 @@ use crane_model::Flow;
 use serde_json::{Value, json};
 
 use crate::edge::Pair;
-use crate::hitters::Hitters;
-use crate::metrics::Exporter;
-use crate::question::{About, Answer, Estimate, Which};
-use crate::snapshot::{InterfaceView, Snapshot, WindowView};
-use crate::worker::{Desk, Unasked};
+use crate::export::hitters::Hitters;
+use crate::export::metrics::Exporter;
+use crate::export::snapshot::{InterfaceView, Snapshot, WindowView};
+use crate::sketch::query::{About, Answer, Estimate, Which};
+use crate::sketch::worker::{Desk, Unasked};
 
 /// The text format Prometheus reads.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";

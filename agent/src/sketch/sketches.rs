@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
-use crate::batch::Batch;
-use crate::budget::Budget;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
-use crate::weights;
+use crate::sketch::batch::Batch;
+use crate::sketch::budget::Budget;
+use crate::sketch::weights;
 
 /// How sketches are built, whatever their size. The device is opened and the
 /// weights are put there once, for all of them.
@@ -162,8 +162,8 @@ impl Sketches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::size::Size;
     use crate::edge::{Edge, Slot};
-    use crate::size::Size;
 
     fn config(profile: weights::Profile, memory: u64) -> config::Sketch {
         config::Sketch {

@@ -95,7 +95,7 @@ mod tests {
         assert!(value("process_cpu_seconds_total") < 3600.0);
         assert!(value("process_threads") >= 1.0);
         assert!(value("process_open_fds") >= 3.0);
-        let now = crate::worker::now() as f64 / 1e9;
+        let now = crate::sketch::worker::now() as f64 / 1e9;
         assert!((now - value("process_start_time_seconds")).abs() < 3600.0);
     }
 }

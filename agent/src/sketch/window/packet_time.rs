@@ -22,7 +22,7 @@
 //! put the packets of a window at most into the wrong one.
 
 use super::Bounds;
-use crate::span::Span;
+use crate::config::length::Span;
 
 /// Windows by the time of packets.
 pub struct PacketTime {

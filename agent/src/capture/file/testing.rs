@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
+use super::CaptureFile;
 use super::damage::Damage;
-use super::file::CaptureFile;
 use super::input::Input;
 use super::order::Order;
 

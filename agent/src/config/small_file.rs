@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::size::Size;
+use crate::config::size::Size;
 
 /// All of a file that has no more than `limit` bytes.
 pub fn read(path: &Path, limit: Size) -> io::Result<Vec<u8>> {

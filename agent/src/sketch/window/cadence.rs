@@ -13,7 +13,7 @@
 use std::time::{Duration, Instant};
 
 use super::Bounds;
-use crate::span::Span;
+use crate::config::length::Span;
 
 /// Windows by the monotonic clock.
 pub struct Cadence {

@@ -1,10 +1,11 @@
 //! The classic capture format in its dialects: micro- or nanoseconds, either
 //! byte order, standard or modified record headers.
 
+use super::CaptureInterface;
 use super::buffer::Buffer;
 use super::damage::Damage;
 use super::order::Order;
-use super::{CaptureInterface, Link, Packet};
+use crate::packet::{Link, Packet};
 
 /// Length of the head of the file.
 const HEAD: usize = 24;
@@ -84,7 +85,7 @@ impl Pcap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{self, file};
+    use super::super::testing::{self, file};
     use super::*;
 
     #[test]
@@ -95,7 +96,7 @@ mod tests {
                 (0xa1b2_3c4d, 0, 1),
                 (0xa1b2_cd34, 8, 1000),
             ] {
-                let mut file = file(&samples::pcap(order, magic, extra, &[b"abc", b""])).unwrap();
+                let mut file = file(&testing::pcap(order, magic, extra, &[b"abc", b""])).unwrap();
                 let packet = file.next().unwrap().unwrap();
                 assert_eq!(
                     (packet.data, packet.wire_len, packet.link, packet.interface),
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn damage_is_found_where_it_is() {
-        let bytes = samples::pcap(Order::Little, 0xa1b2_c3d4, 0, &[b"abc", b"defg"]);
+        let bytes = testing::pcap(Order::Little, 0xa1b2_c3d4, 0, &[b"abc", b"defg"]);
         let mut cut = file(&bytes[..bytes.len() - 1]).unwrap();
         assert!(cut.next().is_ok());
         assert!(matches!(cut.next(), Err(Damage::CutOff)));
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_frame_check_sequence_does_not_change_the_link() {
-        let mut bytes = samples::pcap(Order::Little, 0xa1b2_c3d4, 0, &[b"abc"]);
+        let mut bytes = testing::pcap(Order::Little, 0xa1b2_c3d4, 0, &[b"abc"]);
         bytes[23] = 0x44;
         let mut file = file(&bytes).unwrap();
         assert_eq!(file.next().unwrap().unwrap().link, Link(1));

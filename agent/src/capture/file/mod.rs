@@ -3,15 +3,40 @@
 //! An own reader instead of libpcap's: it unpacks, knows pcapng with several
 //! interfaces, knows at which byte and packet a damaged file broke off, and
 //! hands out packets without copying them.
+//!
+//! The way of a file: [`folder`] finds it, [`input`] unpacks it, [`buffer`]
+//! holds the part at hand, [`pcap`] or [`pcapng`] cuts packets from it.
+
+mod buffer;
+mod clock;
+pub mod damage;
+pub mod folder;
+pub mod input;
+mod interfaces;
+mod order;
+mod pcap;
+mod pcapng;
+#[cfg(test)]
+mod testing;
 
 use std::path::Path;
 
-use super::buffer::Buffer;
-use super::damage::Damage;
-use super::input::Input;
-use super::pcap::Pcap;
-use super::pcapng::Pcapng;
-use super::{CaptureInterface, Packet};
+use buffer::Buffer;
+use damage::Damage;
+use input::Input;
+use pcap::Pcap;
+use pcapng::Pcapng;
+
+use crate::packet::{Link, Packet};
+
+/// An interface that packets of a file were captured on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CaptureInterface {
+    /// Its name, if the file has it.
+    pub name: Option<String>,
+    /// What the first header of its packets is.
+    pub link: Link,
+}
 
 /// A capture of either format, packed or not.
 pub struct CaptureFile {
@@ -93,8 +118,8 @@ impl CaptureFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::Order;
-    use super::super::samples::{Blocks, file, packets, pcap};
+    use super::order::Order;
+    use super::testing::{Blocks, file, packets, pcap};
     use super::*;
     use std::io;
 

@@ -1,11 +1,12 @@
 //! The newer capture format: blocks in sections, several interfaces.
 
+use super::CaptureInterface;
 use super::buffer::Buffer;
 use super::clock::Clock;
 use super::damage::Damage;
 use super::interfaces::Interfaces;
 use super::order::Order;
-use super::{CaptureInterface, Link, Packet};
+use crate::packet::{Link, Packet};
 
 /// Type of the block that starts a section; the same in either byte order.
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -246,7 +247,7 @@ fn readable(name: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{Blocks, file, packets};
+    use super::super::testing::{Blocks, file, packets};
     use super::*;
 
     const NANOSECONDS: (u16, &[u8]) = (TIME_RESOLUTION, &[9]);

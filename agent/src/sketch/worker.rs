@@ -14,11 +14,11 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::edge::Pair;
-use crate::lane::{Lane, Work};
-use crate::question::{About, Question, Questions, Reply, Which};
+use crate::export::snapshot::{InterfaceView, Snapshot};
 use crate::report::Summary;
-use crate::ring::{WorkerGone, full_batch};
-use crate::snapshot::{InterfaceView, Snapshot};
+use crate::sketch::interface::{Lane, Work};
+use crate::sketch::query::{About, Question, Questions, Reply, Which};
+use crate::sketch::ring::{WorkerGone, full_batch};
 
 /// When a batch is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -302,7 +302,7 @@ pub fn now() -> u64 {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::pipeline::{Key, Pipeline, Purpose};
+    use crate::sketch::pipeline::{Key, Pipeline, Purpose};
 
     #[test]
     fn so_many_questions_wait_and_no_more() {

@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::edge::Pair;
 use crate::eval::score::Score;
-use crate::hitters::Hitters;
-use crate::lane::{Exact, Lane, PastWindow};
+use crate::export::hitters::Hitters;
 use crate::plain;
-use crate::sketches::Sketches;
+use crate::sketch::interface::{Exact, Lane, PastWindow};
+use crate::sketch::sketches::Sketches;
 use crate::tally::Tally;
 
 /// What is known of a lane when it has ended.

@@ -10,16 +10,16 @@ use crane_model::name::Name;
 use crane_model::{Arrival, Flow};
 use rtrb::Consumer;
 
-use crate::batch::Batch;
-use crate::budget::Budget;
 use crate::edge::{Edge, Pair, Slot};
-use crate::hitters::Hitters;
-use crate::metrics::BatchMetrics;
-use crate::sketches::{Blueprint, Sketches};
-use crate::snapshot::{Exported, WindowView};
+use crate::export::hitters::Hitters;
+use crate::export::metrics::BatchMetrics;
+use crate::export::snapshot::{Exported, WindowView};
+use crate::sketch::batch::Batch;
+use crate::sketch::budget::Budget;
+use crate::sketch::sketches::{Blueprint, Sketches};
+use crate::sketch::window::{Bounds, Place, WindowClock};
+use crate::sketch::worker::now;
 use crate::tally::{Ignored, Tally};
-use crate::window_clock::{Bounds, Place, WindowClock};
-use crate::worker::now;
 
 /// What is kept of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

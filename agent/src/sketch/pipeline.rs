@@ -11,20 +11,20 @@ use arc_swap::ArcSwap;
 use crane_model::Secret;
 use rustix::rand::GetRandomFlags;
 
-use crate::budget::Budget;
+use crate::config::length::Span;
+use crate::config::size::Size;
 use crate::config::{self, Config};
 use crate::edge::{Pair, Slot};
-use crate::lane::{Keep, Lane, Parts};
-use crate::metrics::{BatchMetrics, Exporter};
+use crate::export::metrics::{BatchMetrics, Exporter};
+use crate::export::snapshot::Snapshot;
 use crate::report::Summary;
-use crate::ring::{Tap, ring};
-use crate::size::Size;
-use crate::sketches::Blueprint;
-use crate::snapshot::Snapshot;
-use crate::span::Span;
+use crate::sketch::budget::Budget;
+use crate::sketch::interface::{Keep, Lane, Parts};
+use crate::sketch::ring::{Tap, ring};
+use crate::sketch::sketches::Blueprint;
+use crate::sketch::window::{Cadence, PacketTime, WindowClock};
+use crate::sketch::worker::{Cut, Desk, Request, Worker};
 use crate::tally::Tally;
-use crate::window_clock::{Cadence, PacketTime, WindowClock};
-use crate::worker::{Cut, Desk, Request, Worker};
 
 /// Share of the capture buffers that rings may take.
 const RING_SHARE: u64 = 4;

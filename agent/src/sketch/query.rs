@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::edge::Pair;
-use crate::lane::{Lane, Window};
+use crate::sketch::interface::{Lane, Window};
 
 /// How long packets may wait for questions between two publications: a small
 /// part of the time in which the rings fill up.
@@ -192,13 +192,13 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::budget::Budget;
     use crate::config;
     use crate::edge::{Edge, Slot};
-    use crate::lane::{Keep, Parts, Work};
-    use crate::sketches::Blueprint;
+    use crate::sketch::budget::Budget;
+    use crate::sketch::interface::{Keep, Parts, Work};
+    use crate::sketch::sketches::Blueprint;
+    use crate::sketch::window::{PacketTime, WindowClock};
     use crate::tally::Tally;
-    use crate::window_clock::{PacketTime, WindowClock};
 
     const WINDOW: u64 = 1_000_000_000;
 

@@ -8,11 +8,11 @@ use clap::ValueEnum;
 use crane_model::{Weights, packed};
 use serde::Deserialize;
 
-use crate::size::Size;
-use crate::small_file;
+use crate::config::size::Size;
+use crate::config::small_file;
 
 /// What `crane-agent train` made; see `weights/README.md`.
-const BUILT_IN: &[u8] = include_bytes!("../../weights/paper.safetensors");
+const BUILT_IN: &[u8] = include_bytes!("../../../weights/paper.safetensors");
 
 /// A kind of sketch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use super::CaptureFile;
 use super::damage::Damage;
-use super::file::CaptureFile;
 use super::input::STDIN;
 
 /// Replaces every directory by the captures in it, at any depth and sorted by
@@ -88,7 +88,7 @@ fn identity(meta: &fs::Metadata) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::super::order::Order;
-    use super::super::samples;
+    use super::super::testing;
     use super::*;
     use std::os::unix::fs::symlink;
 
@@ -96,7 +96,7 @@ mod tests {
     fn captures_are_found_by_content_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        let capture = || samples::pcap(Order::Little, 0xa1b2_c3d4, 0, &[]);
+        let capture = || testing::pcap(Order::Little, 0xa1b2_c3d4, 0, &[]);
         for (name, content) in [
             ("b.txt", capture()),
             ("a", zstd::encode_all(&capture()[..], 1).unwrap()),

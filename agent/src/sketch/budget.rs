@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crane_model::{Allowance, Pool};
 
+use crate::config::size::Size;
 use crate::config::{self, ConfigError};
-use crate::size::Size;
 
 /// Sketches of a window: pairs, sources and destinations.
 const SKETCHES: u64 = 3;

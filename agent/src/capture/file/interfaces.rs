@@ -65,8 +65,8 @@ impl Interfaces {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Link;
     use super::*;
+    use crate::packet::Link;
 
     fn section(interfaces: &mut Interfaces, names: &[Option<&str>]) -> Vec<u32> {
         interfaces.start_section();

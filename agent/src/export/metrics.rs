@@ -17,9 +17,9 @@ use crane_model::Flow;
 use metrics::{Histogram, Unit, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use super::process;
+use super::snapshot::{Exported, InterfaceView, Snapshot};
 use crate::edge::Pair;
-use crate::process;
-use crate::snapshot::{Exported, InterfaceView, Snapshot};
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
 const IGNORED: &str = "crane_capture_ignored_packets_total";

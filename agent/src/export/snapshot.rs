@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use crane_model::Flow;
 
+use super::hitters::Hitters;
 use crate::edge::Pair;
-use crate::hitters::Hitters;
-use crate::lane::{Lane, Window};
-use crate::sketches::Sketches;
+use crate::sketch::interface::{Lane, Window};
+use crate::sketch::sketches::Sketches;
+use crate::sketch::window::WindowClock;
 use crate::tally::Tally;
-use crate::window_clock::WindowClock;
 
 /// All interfaces at one moment.
 pub struct Snapshot {

@@ -11,8 +11,8 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::capture::Packet;
 use crate::edge::{Edge, Slot};
+use crate::packet::Packet;
 use crate::tally::{Ignored, Tally};
 use crate::{config, decode};
 
@@ -200,7 +200,7 @@ pub struct WorkerGone;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::Link;
+    use crate::packet::Link;
 
     #[test]
     fn a_full_ring_drops_the_newest_and_counts_it() {

@@ -1,0 +1,7 @@
+//! What is told of the traffic: a [`snapshot`] with the [`hitters`] of each
+//! interface, from which [`metrics`] are written.
+
+pub mod hitters;
+pub mod metrics;
+mod process;
+pub mod snapshot;
