@@ -9,6 +9,7 @@ use crane_model::packed::Parts;
 use crane_model::train::{Options, packed};
 use crane_model::{Carry, DeviceChoice, Ids, Writes};
 
+use crate::capture::pace::Speed;
 use crate::capture::synthetic::Kind;
 use crate::config::length::Span;
 use crate::config::pattern::Pattern;
@@ -429,15 +430,6 @@ fn replay_window(text: &str) -> Result<ReplayWindow, String> {
             .map(ReplayWindow::Length)
             .map_err(|error| format!("{error}; or write `whole`")),
     }
-}
-
-/// How fast a file is replayed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Speed {
-    /// As fast as it goes.
-    Max,
-    /// This many times as fast as it was captured.
-    Times(f64),
 }
 
 fn speed(text: &str) -> Result<Speed, String> {

@@ -6,10 +6,17 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cli::Speed;
-
 /// The longest pause between packets that is kept: an hour.
 const LONGEST_PAUSE: u64 = 3_600_000_000_000;
+
+/// How fast a file is replayed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Speed {
+    /// As fast as it goes.
+    Max,
+    /// This many times as fast as it was captured.
+    Times(f64),
+}
 
 fn is_leap(before: u64, time: u64) -> bool {
     time.abs_diff(before) > LONGEST_PAUSE
