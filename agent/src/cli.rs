@@ -11,7 +11,7 @@ use crane_model::{Carry, DeviceChoice, Ids, Writes};
 
 use crate::capture::pace::Speed;
 use crate::capture::synthetic::Kind;
-use crate::config::length::Span;
+use crate::config::length::WindowLength;
 use crate::config::pattern::Pattern;
 use crate::config::size::Size;
 use crate::eval::methods::Method;
@@ -115,8 +115,8 @@ pub struct Run {
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<SocketAddr>,
     /// Length of a window, like 60s or 5m.
-    #[arg(long, value_name = "LENGTH", value_parser = Span::window)]
-    pub window: Option<Span>,
+    #[arg(long, value_name = "LENGTH")]
+    pub window: Option<WindowLength>,
     #[command(flatten)]
     pub sketch: SketchArgs,
 }
@@ -411,7 +411,7 @@ pub enum ReplayWindow {
     /// All of it.
     Whole,
     /// Windows of this length.
-    Length(Span),
+    Length(WindowLength),
 }
 
 /// Memory for a method: no more than a sketch of the agent may have.
@@ -426,7 +426,8 @@ fn eval_memory(text: &str) -> Result<Size, String> {
 fn replay_window(text: &str) -> Result<ReplayWindow, String> {
     match text {
         "whole" => Ok(ReplayWindow::Whole),
-        _ => Span::window(text)
+        _ => text
+            .parse()
             .map(ReplayWindow::Length)
             .map_err(|error| format!("{error}; or write `whole`")),
     }

@@ -35,9 +35,9 @@ pub fn fatal(error: &anyhow::Error) {
 
 /// Lets an error that repeats itself through now and then.
 #[derive(Default)]
-pub struct Seldom(Option<Instant>);
+pub struct RateLimit(Option<Instant>);
 
-impl Seldom {
+impl RateLimit {
     const PAUSE: Duration = Duration::from_secs(10);
 
     /// Whether it is time to say it again.

@@ -11,7 +11,7 @@ use super::pace::{Extent, Pace, Speed};
 use crate::packet::Packet;
 use crate::report::Summary;
 use crate::sketch::pipeline::Pipeline;
-use crate::sketch::ring::Tap;
+use crate::sketch::ring::PacketSink;
 use crate::stop;
 
 /// Packets between two looks at the progress bar.
@@ -19,7 +19,7 @@ const BAR_EVERY: u64 = 1 << 16;
 /// Pause between the last packet of a file and its first when it is looped.
 const LOOP_GAP: u64 = 1_000_000;
 
-/// A file on its way, with a lane for each of its interfaces that has packets:
+/// A file on its way. Only those of its interfaces that have packets are added:
 /// captures describe dozens and use one.
 pub struct ReplayFile {
     path: PathBuf,
@@ -33,10 +33,10 @@ pub struct ReplayFile {
 
 struct FileInterface {
     /// What the sketch knows it by.
-    lane: String,
+    label: String,
     /// What the file calls it.
     name: Option<String>,
-    tap: Option<Tap>,
+    sink: Option<PacketSink>,
 }
 
 impl ReplayFile {
@@ -60,18 +60,18 @@ impl ReplayFile {
         self.error.as_deref()
     }
 
-    /// Passes on what the taps still hold. A worker that is gone says itself
+    /// Passes on what the sinks still hold. A worker that is gone says itself
     /// why.
     fn hand_over(&mut self) {
         for interface in self.interfaces.iter_mut().flatten() {
-            let _ = interface.tap.as_mut().map(Tap::deliver_all);
+            let _ = interface.sink.as_mut().map(PacketSink::deliver_all);
         }
     }
 
     #[inline]
-    fn tap(&mut self, interface: u32) -> Option<&mut Tap> {
+    fn sink(&mut self, interface: u32) -> Option<&mut PacketSink> {
         let interface = self.interfaces.get_mut(interface as usize)?;
-        interface.as_mut()?.tap.as_mut()
+        interface.as_mut()?.sink.as_mut()
     }
 }
 
@@ -146,8 +146,8 @@ impl<'a> Replay<'a> {
             }
             let time = packet.time.saturating_add(file.shift);
             let packet = Packet { time, ..packet };
-            let delivered = match file.tap(packet.interface) {
-                Some(tap) => tap.deliver(&packet),
+            let delivered = match file.sink(packet.interface) {
+                Some(sink) => sink.deliver(&packet),
                 None => {
                     // The first packet of an interface. It has to let go of
                     // the file, which knows the name of the interface.
@@ -167,7 +167,7 @@ impl<'a> Replay<'a> {
                         link,
                         interface,
                     };
-                    self.open_lane(file, interface, name)?.deliver(&packet)
+                    self.open_interface(file, interface, name)?.deliver(&packet)
                 }
             };
             if delivered.is_err() {
@@ -184,37 +184,37 @@ impl<'a> Replay<'a> {
                 [only] => only.name.clone(),
                 _ => None,
             };
-            self.open_lane(file, 0, name)?;
+            self.open_interface(file, 0, name)?;
         }
         Ok(())
     }
 
-    /// Makes a lane for the interface that is at this position of the file.
-    fn open_lane<'f>(
+    /// Adds the interface that is at this position of the file.
+    fn open_interface<'f>(
         &mut self,
         file: &'f mut ReplayFile,
         position: u32,
         name: Option<String>,
-    ) -> Result<&'f mut Tap, String> {
+    ) -> Result<&'f mut PacketSink, String> {
         let path = file.path.display();
-        let lane = match &name {
+        let label = match &name {
             Some(name) => format!("{path}:{name}"),
             None => path.to_string(),
         };
-        let lane = self.unique(lane);
-        let tap = self.pipeline.add(&lane);
-        let tap = tap.map_err(|error| format!("{error:#}"))?;
-        tap.tally().up.store(true, Relaxed);
+        let label = self.unique(label);
+        let sink = self.pipeline.add(&label);
+        let sink = sink.map_err(|error| format!("{error:#}"))?;
+        sink.tally().up.store(true, Relaxed);
         let position = position as usize;
         if file.interfaces.len() <= position {
             file.interfaces.resize_with(position + 1, || None);
         }
         let interface = file.interfaces[position].insert(FileInterface {
-            lane,
+            label,
             name,
-            tap: None,
+            sink: None,
         });
-        Ok(interface.tap.insert(tap))
+        Ok(interface.sink.insert(sink))
     }
 
     /// Labels have to differ, also where a file is given twice.
@@ -229,8 +229,8 @@ impl<'a> Replay<'a> {
     /// of its interfaces.
     pub fn end(&mut self, file: &mut ReplayFile) -> anyhow::Result<Vec<Ended>> {
         for interface in file.interfaces.iter_mut().flatten() {
-            if let Some(tap) = interface.tap.take() {
-                tap.tally().up.store(false, Relaxed);
+            if let Some(sink) = interface.sink.take() {
+                sink.tally().up.store(false, Relaxed);
             }
         }
         let mut summaries = HashMap::new();
@@ -241,7 +241,7 @@ impl<'a> Replay<'a> {
         let ended = |interface: &FileInterface| {
             Some(Ended {
                 interface: interface.name.clone(),
-                summary: summaries.remove(&interface.lane)?,
+                summary: summaries.remove(&interface.label)?,
             })
         };
         Ok(file.interfaces.iter().flatten().filter_map(ended).collect())

@@ -15,7 +15,7 @@ use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
 use crate::http::{self, Source};
 use crate::report::{CaptureReport, Report};
-use crate::sketch::pipeline::{Key, Pipeline, Purpose};
+use crate::sketch::pipeline::{Key, Mode, Pipeline};
 use crate::stop::{self, Hangup};
 
 /// Replays the files one after the other and reports on each.
@@ -34,7 +34,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let stop = stop::on_signal(Hangup::Ends)?;
     let listeners = args.serve.then(|| http::bind(&config.export)).transpose()?;
 
-    let purpose = Purpose::Replay {
+    let mode = Mode::Replay {
         window: match args.window {
             ReplayWindow::Whole => None,
             ReplayWindow::Length(length) => Some(length),
@@ -45,13 +45,13 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         sketch: !args.no_sketch,
     };
     let start = Instant::now();
-    let mut pipeline = Pipeline::start(&config, purpose, top, &Key::of_seed(args.sketch.seed()))?;
+    let mut pipeline = Pipeline::start(&config, mode, top, &Key::of_seed(args.sketch.seed()))?;
     if let Some(listeners) = listeners {
         let address = listeners.address()?;
         let source = Source {
             exporter: pipeline.export()?,
             snapshot: Arc::clone(&pipeline.snapshot),
-            desk: pipeline.desk.clone(),
+            worker: pipeline.handle.clone(),
         };
         http::serve(listeners, source)?;
         tracing::info!("metrics are at http://{address}/metrics");

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::configure;
 use crate::capture::devices;
-use crate::capture::live::{self, Interface};
+use crate::capture::live::{self, LiveInterface};
 use crate::cli::Run;
 use crate::http::{self, Source};
 use crate::report::Summary;
-use crate::sketch::pipeline::{Key, Pipeline, Purpose};
+use crate::sketch::pipeline::{Key, Mode, Pipeline};
 use crate::stop::{self, Hangup};
 
 /// How long packets that wait in the rings are still stored after a stop.
@@ -34,7 +34,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let stop = stop::on_signal(Hangup::Ignored)?;
     let listeners = http::bind(&config.export)?;
     let address = listeners.address()?;
-    let purpose = Purpose::Live(names.len(), config.window.length);
+    let mode = Mode::Live(names.len(), config.window.length);
     let key = match args.sketch.seed {
         None => Key::draw()?,
         Some(seed) => {
@@ -44,18 +44,18 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
             Key::of_seed(seed)
         }
     };
-    let mut pipeline = Pipeline::start(&config, purpose, config.export.top, &key)?;
+    let mut pipeline = Pipeline::start(&config, mode, config.export.top, &key)?;
     let exporter = pipeline.export()?;
     let mut interfaces = Vec::with_capacity(names.len());
     for name in &names {
-        let tap = pipeline.add(name)?;
-        interfaces.push(Interface::new(name, tap, &config.capture, names.len()));
+        let sink = pipeline.add(name)?;
+        interfaces.push(LiveInterface::new(name, sink, &config.capture, names.len()));
     }
     live::open(&mut interfaces)?;
     let source = Source {
         exporter,
         snapshot: Arc::clone(&pipeline.snapshot),
-        desk: pipeline.desk.clone(),
+        worker: pipeline.handle.clone(),
     };
     http::serve(listeners, source)?;
 
@@ -87,9 +87,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
 }
 
 /// Spreads the interfaces over one thread for each core.
-fn share_out(interfaces: Vec<Interface>) -> Vec<Vec<Interface>> {
+fn share_out(interfaces: Vec<LiveInterface>) -> Vec<Vec<LiveInterface>> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let mut shares: Vec<Vec<Interface>> = Vec::new();
+    let mut shares: Vec<Vec<LiveInterface>> = Vec::new();
     shares.resize_with(cores.min(interfaces.len()), Vec::new);
     let count = shares.len();
     for (at, interface) in interfaces.into_iter().enumerate() {

@@ -20,7 +20,7 @@ use crate::decode;
 use crate::edge::Pair;
 use crate::sketch::weights::Profile;
 
-use length::Span;
+use length::WindowLength;
 use pattern::Pattern;
 pub use read::ConfigError;
 use size::Size;
@@ -77,7 +77,7 @@ pub struct Capture {
 pub struct Window {
     /// How long a window is.
     #[serde(deserialize_with = "window_length")]
-    pub length: Span,
+    pub length: WindowLength,
 }
 
 /// `[sketch]`
@@ -178,7 +178,7 @@ impl Capture {
 impl Default for Window {
     fn default() -> Self {
         Self {
-            length: Span::seconds(60),
+            length: WindowLength::seconds(60),
         }
     }
 }
@@ -274,6 +274,7 @@ where
     )))
 }
 
-fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<Span, D::Error> {
-    Span::window(&String::deserialize(input)?).map_err(D::Error::custom)
+fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<WindowLength, D::Error> {
+    let text = String::deserialize(input)?;
+    text.parse().map_err(D::Error::custom)
 }

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use rand::{Rng, SeedableRng};
     use testing::frame::*;
-    use testing::packets::{self, Sample, v4, v6};
+    use testing::packets::{self, TestPacket, v4, v6};
 
     const OUTER: Options = Options {
         decap: Decap::Outer,
@@ -108,33 +108,25 @@ mod tests {
         ..OUTER
     };
 
-    fn decode(sample: &Sample, options: &Options) -> Result<Pair, &'static str> {
-        pair(Link(sample.link), &sample.data, options).map_err(Ignored::name)
+    fn decode(test: &TestPacket, options: &Options) -> Result<Pair, &'static str> {
+        pair(Link(test.link), &test.data, options).map_err(Ignored::name)
     }
 
     #[test]
     fn every_encapsulation_leads_to_its_pair() {
-        for sample in packets::all() {
+        for test in packets::all() {
             let expected =
                 |ends: Result<Ends, _>| ends.map(|(src, dst)| Pair::between(src, dst).unwrap());
-            let name = sample.name;
-            assert_eq!(
-                decode(&sample, &OUTER),
-                expected(sample.outer),
-                "{name}, outer"
-            );
-            assert_eq!(
-                decode(&sample, &INNER),
-                expected(sample.inner),
-                "{name}, inner"
-            );
+            let name = test.name;
+            assert_eq!(decode(&test, &OUTER), expected(test.outer), "{name}, outer");
+            assert_eq!(decode(&test, &INNER), expected(test.inner), "{name}, inner");
         }
     }
 
     #[test]
     fn damaged_packets_never_panic() {
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
-        for Sample { link, data, .. } in packets::all() {
+        for TestPacket { link, data, .. } in packets::all() {
             for cut in 0..data.len() {
                 let _ = pair(Link(link), &data[..cut], &INNER);
             }
@@ -200,13 +192,13 @@ mod tests {
             ipv6: false,
             ..INNER
         };
-        for sample in packets::all() {
-            let expected = match sample.inner {
+        for test in packets::all() {
+            let expected = match test.inner {
                 Ok((src, _)) if src.is_ipv6() => Err("ipv6_off"),
-                _ => decode(&sample, &INNER),
+                _ => decode(&test, &INNER),
             };
-            if sample.inner.is_ok() {
-                assert_eq!(decode(&sample, &off), expected, "{}", sample.name);
+            if test.inner.is_ok() {
+                assert_eq!(decode(&test, &off), expected, "{}", test.name);
             }
         }
         let (src, dst) = v4(181);

@@ -8,7 +8,7 @@ use crane_model::Flow;
 
 use super::hitters::Hitters;
 use crate::edge::Pair;
-use crate::sketch::interface::{Lane, Window};
+use crate::sketch::interface::{Interface, Window};
 use crate::sketch::sketches::Sketches;
 use crate::sketch::window::WindowClock;
 use crate::tally::Tally;
@@ -90,37 +90,40 @@ pub struct Exported {
 }
 
 impl InterfaceView {
-    /// The picture of a lane with its `top` heaviest, and what is known of
+    /// The picture of an interface with its `top` heaviest, and what is known of
     /// the pairs in `watch`.
-    pub fn of(lane: &mut Lane, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
-        match (&lane.last, &lane.last_view) {
+    pub fn of(interface: &mut Interface, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
+        match (&interface.last, &interface.last_view) {
             // Nothing new: it was exported when it was over.
             (Some(_), Some(_)) => {}
             (Some(last), None) => {
-                lane.exported = lane.exported.follow(&last.sketches, top, watch)?;
-                lane.last_view = Some(Arc::new(WindowView::of(last, top, Until::End)));
+                interface.exported = interface.exported.follow(&last.sketches, top, watch)?;
+                interface.last_view = Some(Arc::new(WindowView::of(last, top, Until::End)));
             }
             (None, _) => {
-                lane.exported = lane.exported.follow(&lane.current.sketches, top, watch)?;
+                interface.exported =
+                    interface
+                        .exported
+                        .follow(&interface.current.sketches, top, watch)?;
             }
         }
-        let sketches = &lane.current.sketches;
+        let sketches = &interface.current.sketches;
         let loads = sketches.pairs.loads()?;
-        let until = match &lane.clock {
+        let until = match &interface.clock {
             WindowClock::Monotonic(clock) => Until::Now(clock.began()),
             WindowClock::Packets(_) | WindowClock::Never => Until::Latest,
         };
         Ok(Self {
-            name: lane.name.clone(),
-            tally: Arc::clone(&lane.tally),
-            ended: lane.ended,
+            name: interface.name.clone(),
+            tally: Arc::clone(&interface.tally),
+            ended: interface.ended,
             loads: loads.iter().map(|load| load.mean).collect(),
-            expansions: lane.expansions,
-            memory_bytes: lane.memory_bytes(),
+            expansions: interface.expansions,
+            memory_bytes: interface.memory_bytes(),
             saturated: sketches.is_saturated()?,
-            current: WindowView::of(&lane.current, top, until),
-            last: lane.last_view.clone(),
-            exported: lane.exported.clone(),
+            current: WindowView::of(&interface.current, top, until),
+            last: interface.last_view.clone(),
+            exported: interface.exported.clone(),
         })
     }
 

@@ -22,13 +22,13 @@ use crate::export::hitters::Hitters;
 use crate::export::metrics::Exporter;
 use crate::export::snapshot::{InterfaceView, Snapshot, WindowView};
 use crate::sketch::query::{About, Answer, Estimate, Which};
-use crate::sketch::worker::{Desk, Unasked};
+use crate::sketch::worker::{QueryError, WorkerHandle};
 
 /// The text format Prometheus reads.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A worker that has published nothing for this long stands still.
 const STILL: Duration = Duration::from_secs(10);
-/// How long a question may take.
+/// How long a query may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What requests are answered from.
@@ -37,8 +37,8 @@ pub struct Source {
     pub exporter: Exporter,
     /// What the worker knew last.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
-    /// Where questions go.
-    pub desk: Desk,
+    /// Where queries go.
+    pub worker: WorkerHandle,
 }
 
 type Parameters = Query<Vec<(String, String)>>;
@@ -248,11 +248,13 @@ async fn ask(
     let unavailable = |why: &str| Refusal(StatusCode::SERVICE_UNAVAILABLE, why.into());
     let silent = || unavailable("the sketch worker does not answer");
     let asked = source
-        .desk
+        .worker
         .ask(given.get("interface").cloned(), window, about);
     let answer = asked.map_err(|reason| match reason {
-        Unasked::TooMany => unavailable("too many questions wait for an answer; ask again later"),
-        Unasked::WorkerGone => silent(),
+        QueryError::TooMany => {
+            unavailable("too many questions wait for an answer; ask again later")
+        }
+        QueryError::WorkerGone => silent(),
     })?;
     let answer = tokio::time::timeout(PATIENCE, answer).await;
     let answer = answer.map_err(|_| silent())?.map_err(|_| silent())?;

@@ -32,7 +32,7 @@ use super::api::{self, Source};
 use super::permits::{GRACE, Permit, Permits};
 use super::stream::PermittedStream;
 use crate::config;
-use crate::log::Seldom;
+use crate::log::RateLimit;
 
 /// Connections at once on TCP. With those of the unix socket they are far fewer
 /// than the 1024 descriptors a process usually has.
@@ -159,7 +159,7 @@ async fn accept<S>(
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let mut complaints = Seldom::default();
+    let mut complaints = RateLimit::default();
     loop {
         match next().await {
             Ok((stream, peer)) => match permits.acquire(peer).await {

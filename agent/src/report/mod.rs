@@ -12,11 +12,11 @@ use crate::edge::Pair;
 use crate::eval::score::Score;
 use crate::export::hitters::Hitters;
 use crate::plain;
-use crate::sketch::interface::{Exact, Lane, PastWindow};
+use crate::sketch::interface::{Exact, Interface, PastWindow};
 use crate::sketch::sketches::Sketches;
 use crate::tally::Tally;
 
-/// What is known of a lane when it has ended.
+/// What is known of an interface when it has ended.
 pub struct Summary {
     /// Name of the interface or file.
     pub name: String,
@@ -46,23 +46,27 @@ struct Verify {
 }
 
 impl Summary {
-    /// The summary of `lane` with its `top` heaviest pairs.
-    pub fn of(lane: &mut Lane, top: usize) -> crane_model::Result<Self> {
-        let sketches = &lane.whole.as_ref().unwrap_or(&lane.current).sketches;
-        let verify = lane
+    /// The summary of `interface` with its `top` heaviest pairs.
+    pub fn of(interface: &mut Interface, top: usize) -> crane_model::Result<Self> {
+        let sketches = &interface
+            .whole
+            .as_ref()
+            .unwrap_or(&interface.current)
+            .sketches;
+        let verify = interface
             .exact
             .as_ref()
             .map(|exact| Verify::new(exact, sketches));
         Ok(Self {
-            name: lane.name.clone(),
-            tally: std::sync::Arc::clone(&lane.tally),
+            name: interface.name.clone(),
+            tally: std::sync::Arc::clone(&interface.tally),
             layers: sketches.pairs.loads()?.len(),
             expansions: sketches.pairs.expansions(),
-            memory_bytes: lane.memory_bytes(),
+            memory_bytes: interface.memory_bytes(),
             saturated: sketches.is_saturated()?,
             top: Hitters::of(sketches.named_pairs(), top),
             verify: verify.transpose()?,
-            windows: std::mem::take(&mut lane.history),
+            windows: std::mem::take(&mut interface.history),
         })
     }
 }
@@ -204,7 +208,7 @@ impl CaptureReport {
         }
     }
 
-    /// The report on a lane.
+    /// The report on an interface.
     pub fn new(
         path: String,
         interface: Option<String>,

@@ -81,9 +81,9 @@ impl Window {
     }
 }
 
-/// What lanes work with, one after the other.
+/// What interfaces work with, one after the other.
 #[derive(Default)]
-pub struct Work {
+pub struct Buffers {
     slots: Vec<Slot>,
     batch: Batch,
 }
@@ -93,7 +93,7 @@ pub struct Work {
 pub type Exact = HashMap<Pair, (u64, u64)>;
 
 /// One interface or file. See the head of this module.
-pub struct Lane {
+pub struct Interface {
     /// Name of the interface or file.
     pub name: String,
     /// Its books.
@@ -138,8 +138,8 @@ pub struct Lane {
     metrics: Option<BatchMetrics>,
 }
 
-/// What a lane is made of.
-pub struct Parts {
+/// What an interface is made of.
+pub struct Options {
     /// Name of the interface or file.
     pub name: String,
     /// Its books.
@@ -162,9 +162,9 @@ pub struct Parts {
     pub metrics: Option<BatchMetrics>,
 }
 
-impl Lane {
-    /// A lane with an empty first window.
-    pub fn new(parts: Parts) -> crane_model::Result<Self> {
+impl Interface {
+    /// An interface with an empty first window.
+    pub fn new(options: Options) -> crane_model::Result<Self> {
         let window = |number, bounds: Option<Bounds>| {
             crane_model::Result::Ok(Window {
                 start: bounds.map_or(u64::MAX, |bounds| bounds.start),
@@ -172,45 +172,45 @@ impl Lane {
                 latest: 0,
                 packets: 0,
                 bytes: 0,
-                sketches: parts.blueprint.build(&parts.budget, number)?,
+                sketches: options.blueprint.build(&options.budget, number)?,
             })
         };
-        let history = matches!(parts.keep, Keep::History { .. });
+        let history = matches!(options.keep, Keep::History { .. });
         Ok(Self {
-            current: window(0, parts.clock.first(now()))?,
-            whole: match parts.clock {
+            current: window(0, options.clock.first(now()))?,
+            whole: match options.clock {
                 WindowClock::Packets(_) if history => Some(window(WHOLE, None)?),
                 _ => None,
             },
-            name: parts.name,
-            tally: parts.tally,
-            ring: parts.ring,
+            name: options.name,
+            tally: options.tally,
+            ring: options.ring,
             last: None,
             last_view: None,
             history: Vec::new(),
-            exact: matches!(parts.keep, Keep::History { exactly: true, .. }).then(Exact::default),
+            exact: matches!(options.keep, Keep::History { exactly: true, .. }).then(Exact::default),
             expansions: 0,
             exported: Exported::default(),
             dirty: true,
             ended: false,
             waiting: None,
-            clock: parts.clock,
+            clock: options.clock,
             held: None,
-            keep: parts.keep,
+            keep: options.keep,
             forgets: false,
-            scale: parts.scale,
-            sketch: parts.sketch,
-            blueprint: parts.blueprint,
-            budget: parts.budget,
+            scale: options.scale,
+            sketch: options.sketch,
+            blueprint: options.blueprint,
+            budget: options.budget,
             windows: 1,
-            metrics: parts.metrics,
+            metrics: options.metrics,
         })
     }
 
     /// Stores what is in the next `count` slots of the ring.
-    pub fn store(&mut self, work: &mut Work, count: usize) -> anyhow::Result<()> {
+    pub fn store(&mut self, buffers: &mut Buffers, count: usize) -> anyhow::Result<()> {
         let start = Instant::now();
-        let Work { slots, batch } = work;
+        let Buffers { slots, batch } = buffers;
         slots.clear();
         if let Some(edge) = self.held.take() {
             Slot::write(&edge, slots);

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use crane_model::Secret;
 use rustix::rand::GetRandomFlags;
 
-use crate::config::length::Span;
+use crate::config::length::WindowLength;
 use crate::config::size::Size;
 use crate::config::{self, Config};
 use crate::edge::{Pair, Slot};
@@ -19,11 +19,11 @@ use crate::export::metrics::{BatchMetrics, Exporter};
 use crate::export::snapshot::Snapshot;
 use crate::report::Summary;
 use crate::sketch::budget::Budget;
-use crate::sketch::interface::{Keep, Lane, Parts};
-use crate::sketch::ring::{Tap, ring};
+use crate::sketch::interface::{Interface, Keep, Options};
+use crate::sketch::ring::{PacketSink, ring};
 use crate::sketch::sketches::Blueprint;
 use crate::sketch::window::{Cadence, PacketTime, WindowClock};
-use crate::sketch::worker::{Cut, Desk, Request, Worker};
+use crate::sketch::worker::{Cut, Request, Worker, WorkerHandle};
 use crate::tally::Tally;
 
 /// Share of the capture buffers that rings may take.
@@ -36,7 +36,7 @@ const LEAST_OF_A_FILE: u64 = 128 << 10;
 /// What everything random follows from.
 pub struct Key {
     secret: Secret,
-    lots: u64,
+    sampling: u64,
 }
 
 impl Key {
@@ -50,10 +50,10 @@ impl Key {
             drawn == bytes.len(),
             "the operating system has no random numbers"
         );
-        let (secret, lots) = bytes.split_at(16);
+        let (secret, sampling) = bytes.split_at(16);
         Ok(Self {
             secret: Secret::new(secret.try_into()?),
-            lots: u64::from_le_bytes(lots.try_into()?),
+            sampling: u64::from_le_bytes(sampling.try_into()?),
         })
     }
 
@@ -61,25 +61,25 @@ impl Key {
     pub fn of_seed(seed: u64) -> Self {
         Self {
             secret: Secret::from_seed(seed),
-            lots: seed,
+            sampling: seed,
         }
     }
 }
 
 /// What a pipeline is for.
-pub enum Purpose {
+pub enum Mode {
     /// So many interfaces that share all memory, and turn windows of this
     /// length by the clock.
-    Live(usize, Span),
+    Live(usize, WindowLength),
     /// Files, each by itself, so that the same packets give the same answers.
     Replay {
         /// How long windows are; none for a single one.
-        window: Option<Span>,
+        window: Option<WindowLength>,
         /// Report on each of them.
         history: bool,
         /// Count exactly, too.
         exactly: bool,
-        /// Answer questions about files that have ended.
+        /// Answer queries about files that have ended.
         serve: bool,
         /// Store packets; otherwise they are only decoded.
         sketch: bool,
@@ -90,18 +90,18 @@ pub enum Purpose {
 pub struct Pipeline {
     /// What it knows.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
-    /// Where questions go.
-    pub desk: Desk,
+    /// Where queries go.
+    pub handle: WorkerHandle,
     ended: Receiver<Summary>,
     config: Config,
-    purpose: Purpose,
+    mode: Mode,
     blueprint: Arc<Blueprint>,
     shared: Budget,
     windows: u64,
     top: usize,
     /// Which packets are looked at, if not all are.
-    lots: u64,
-    /// What files may have, by the names of their lanes.
+    sampling: u64,
+    /// What files may have, by the names of their interfaces.
     granted: HashMap<String, u64>,
     /// When the first windows of live captures begin.
     origin: Instant,
@@ -110,14 +110,12 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts a worker without lanes; lists have `top` entries.
-    pub fn start(config: &Config, purpose: Purpose, top: usize, key: &Key) -> anyhow::Result<Self> {
+    /// Starts a worker without interfaces; lists have `top` entries.
+    pub fn start(config: &Config, mode: Mode, top: usize, key: &Key) -> anyhow::Result<Self> {
         let blueprint = Blueprint::new(&config.sketch, config.capture.sample, key.secret)?;
-        let (sharing, windows, cut, keep_ended) = match purpose {
-            Purpose::Live(interfaces, _) => {
-                (interfaces, 2, Cut::Linger(config.sketch.linger()), true)
-            }
-            Purpose::Replay { window, serve, .. } => {
+        let (sharing, windows, cut, keep_ended) = match mode {
+            Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
+            Mode::Replay { window, serve, .. } => {
                 // Of one window, as much as a live one has: the same answers.
                 let windows = if window.is_some() { 3 } else { 2 };
                 (1, windows, Cut::Count, serve)
@@ -145,15 +143,15 @@ impl Pipeline {
             .spawn(move || worker.run())?;
         Ok(Self {
             snapshot,
-            desk: Desk::new(requests, worker.thread().clone()),
+            handle: WorkerHandle::new(requests, worker.thread().clone()),
             ended,
             config: config.clone(),
-            purpose,
+            mode,
             blueprint: Arc::new(blueprint),
             shared: budget,
             windows,
             top,
-            lots: key.lots,
+            sampling: key.sampling,
             granted: HashMap::new(),
             origin: Instant::now(),
             exports: false,
@@ -161,7 +159,7 @@ impl Pipeline {
         })
     }
 
-    /// Installs the exporter of metrics; lanes added afterwards have histograms.
+    /// Installs the exporter of metrics; interfaces added afterwards have histograms.
     pub fn export(&mut self) -> anyhow::Result<Exporter> {
         self.exports = true;
         Exporter::install(self.device())
@@ -173,14 +171,14 @@ impl Pipeline {
     }
 
     /// Adds an interface or file; its packets go into the returned end.
-    pub fn add(&mut self, name: &str) -> anyhow::Result<Tap> {
-        let (sharing, budget, keep, clock) = match self.purpose {
-            Purpose::Live(interfaces, length) => {
+    pub fn add(&mut self, name: &str) -> anyhow::Result<PacketSink> {
+        let (sharing, budget, keep, clock) = match self.mode {
+            Mode::Live(interfaces, length) => {
                 let cadence = Cadence::new(self.origin, length, Instant::now());
                 let clock = WindowClock::Monotonic(cadence);
                 (interfaces, self.shared.clone(), Keep::LastWindow, clock)
             }
-            Purpose::Replay {
+            Mode::Replay {
                 window,
                 history,
                 exactly,
@@ -197,23 +195,23 @@ impl Pipeline {
         let tally = Arc::new(Tally::default());
         let share = capture.buffer_total.0 / sharing.max(1) as u64 / RING_SHARE;
         let slots = (share as usize / size_of::<Slot>()).clamp(LEAST_SLOTS, capture.ring_slots);
-        let reader = (self.desk.worker(), self.config.sketch.batch);
-        let (tap, consumer) = ring(slots, reader, Arc::clone(&tally), capture, self.lots);
-        let lane = Lane::new(Parts {
+        let reader = (self.handle.worker(), self.config.sketch.batch);
+        let (sink, consumer) = ring(slots, reader, Arc::clone(&tally), capture, self.sampling);
+        let interface = Interface::new(Options {
             name: name.into(),
             tally,
             ring: consumer,
             keep,
             clock,
             scale: u64::from(capture.sample),
-            sketch: !matches!(self.purpose, Purpose::Replay { sketch: false, .. }),
+            sketch: !matches!(self.mode, Mode::Replay { sketch: false, .. }),
             blueprint: Arc::clone(&self.blueprint),
             budget,
             metrics: self.exports.then(|| BatchMetrics::of(name)),
         })?;
-        let sent = self.desk.send(Request::Lane(Box::new(lane)));
+        let sent = self.handle.send(Request::Interface(Box::new(interface)));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
-        Ok(tap)
+        Ok(sink)
     }
 
     /// Files share no memory, so that they cannot change each other's answers.
@@ -245,8 +243,8 @@ impl Pipeline {
         Ok(budget)
     }
 
-    /// Waits for a lane to end; all its packets must have been delivered and
-    /// its tap dropped.
+    /// Waits for an interface to end; all its packets must have been delivered and
+    /// its sink dropped.
     pub fn wait_for_end(&mut self) -> anyhow::Result<Summary> {
         let Ok(summary) = self.ended.recv() else {
             // The worker has failed: joining it says why.
@@ -255,7 +253,7 @@ impl Pipeline {
                 .err()
                 .unwrap_or_else(|| anyhow::anyhow!("the sketch worker ended early")));
         };
-        if !matches!(self.purpose, Purpose::Replay { serve: true, .. }) {
+        if !matches!(self.mode, Mode::Replay { serve: true, .. }) {
             self.granted.remove(&summary.name);
         }
         Ok(summary)
@@ -267,11 +265,11 @@ impl Pipeline {
     }
 
     /// Waits until all rings are drained and the last windows are published.
-    /// All taps must be gone. What is not drained after `limit` is counted as
+    /// All sinks must be gone. What is not drained after `limit` is counted as
     /// lost.
     pub fn finish(mut self, limit: Option<Duration>) -> anyhow::Result<Vec<Summary>> {
         let deadline = limit.map(|limit| Instant::now() + limit);
-        let _ = self.desk.send(Request::Finish(deadline));
+        let _ = self.handle.send(Request::Finish(deadline));
         self.join()?;
         Ok(self.ended.try_iter().collect())
     }
@@ -305,7 +303,11 @@ mod tests {
         let keys: Vec<Key> = (0..4).map(|_| Key::draw().unwrap()).collect();
         for (at, key) in keys.iter().enumerate() {
             assert!(keys[..at].iter().all(|other| other.secret != key.secret));
-            assert!(keys[..at].iter().all(|other| other.lots != key.lots));
+            assert!(
+                keys[..at]
+                    .iter()
+                    .all(|other| other.sampling != key.sampling)
+            );
         }
         assert!(Key::of_seed(3).secret == Key::of_seed(3).secret);
     }

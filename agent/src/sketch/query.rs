@@ -1,8 +1,8 @@
-//! Questions about single pairs and nodes. Only the worker can answer them:
+//! Queries about single pairs and nodes. Only the worker can answer them:
 //! the sketches are its own.
 //!
 //! An answer from a sketch needs a model of its load, which holds until the next
-//! packet is stored. A window that is over has one for good. Questions about the
+//! packet is stored. A window that is over has one for good. Queries about the
 //! current window wait and are answered together at the next publication, so that
 //! one model serves them all, however many they are.
 
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::edge::Pair;
-use crate::sketch::interface::{Lane, Window};
+use crate::sketch::interface::{Interface, Window};
 
-/// How long packets may wait for questions between two publications: a small
+/// How long packets may wait for queries between two publications: a small
 /// part of the time in which the rings fill up.
 const ANSWER_TIME: Duration = Duration::from_millis(25);
 
@@ -52,8 +52,8 @@ pub enum About {
     Node(IpAddr),
 }
 
-/// A question on its way to the worker.
-pub struct Question {
+/// A query on its way to the worker.
+pub struct Query {
     /// Of this interface; none for all.
     pub interface: Option<String>,
     /// In this window; none for the last complete one, or the current one
@@ -67,7 +67,7 @@ pub struct Question {
     pub _place: OwnedSemaphorePermit,
 }
 
-/// What a question is told.
+/// What a query is told.
 pub type Reply = crane_model::Result<Vec<Answer>>;
 
 /// What one interface knows.
@@ -108,31 +108,35 @@ impl<K> From<Flow<K>> for Estimate {
     }
 }
 
-impl Question {
-    /// The lanes that are meant and have the window that is meant.
-    fn lanes<'a>(&self, lanes: &'a [Lane]) -> impl Iterator<Item = (&'a Lane, Which)> {
-        let meant = |lane: &&Lane| {
+impl Query {
+    /// The interfaces that are meant and have the window that is meant.
+    fn interfaces<'a>(
+        &self,
+        interfaces: &'a [Interface],
+    ) -> impl Iterator<Item = (&'a Interface, Which)> {
+        let meant = |interface: &&Interface| {
             let name = self.interface.as_ref();
-            name.is_none_or(|name| *name == lane.name)
+            name.is_none_or(|name| *name == interface.name)
         };
-        lanes.iter().filter(meant).filter_map(|lane| {
-            let which = Which::meant(self.window, lane.last.is_some())?;
-            Some((lane, which))
+        interfaces.iter().filter(meant).filter_map(|interface| {
+            let which = Which::meant(self.window, interface.last.is_some())?;
+            Some((interface, which))
         })
     }
 
     /// Whether only windows that are over are meant.
-    fn is_settled(&self, lanes: &[Lane]) -> bool {
-        self.lanes(lanes).all(|(_, which)| which == Which::Last)
+    fn is_settled(&self, interfaces: &[Interface]) -> bool {
+        self.interfaces(interfaces)
+            .all(|(_, which)| which == Which::Last)
     }
 
-    /// Asks all lanes that are meant and sends their answers.
-    fn answer(self, lanes: &[Lane]) {
-        let answers = self.lanes(lanes).map(|(lane, which)| {
-            let window = lane.last.as_ref().filter(|_| which == Which::Last);
-            let window = window.unwrap_or(&lane.current);
+    /// Asks all interfaces that are meant and sends their answers.
+    fn answer(self, interfaces: &[Interface]) {
+        let answers = self.interfaces(interfaces).map(|(interface, which)| {
+            let window = interface.last.as_ref().filter(|_| which == Which::Last);
+            let window = window.unwrap_or(&interface.current);
             estimate(window, self.about).map(|estimates| Answer {
-                interface: lane.name.clone(),
+                interface: interface.name.clone(),
                 window: which,
                 estimates,
             })
@@ -143,35 +147,35 @@ impl Question {
     }
 }
 
-/// Questions that wait for the next publication.
+/// Queries that wait for the next publication.
 #[derive(Default)]
-pub struct Questions {
-    waiting: VecDeque<Question>,
+pub struct Queries {
+    waiting: VecDeque<Query>,
     /// Time that answers have taken since the last publication.
     taken: Duration,
 }
 
-impl Questions {
-    /// Answers a question about windows that are over; keeps any other one.
-    pub fn take(&mut self, question: Question, lanes: &[Lane]) {
-        if self.taken < ANSWER_TIME && question.is_settled(lanes) {
+impl Queries {
+    /// Answers a query about windows that are over; keeps any other one.
+    pub fn take(&mut self, query: Query, interfaces: &[Interface]) {
+        if self.taken < ANSWER_TIME && query.is_settled(interfaces) {
             let start = Instant::now();
-            question.answer(lanes);
+            query.answer(interfaces);
             self.taken += start.elapsed();
         } else {
-            self.waiting.push_back(question);
+            self.waiting.push_back(query);
         }
     }
 
     /// Answers those that wait; what is too much for now waits on. No packet
     /// is stored meanwhile. Where nobody waits for the answer there is none.
-    pub fn answer(&mut self, lanes: &[Lane]) {
+    pub fn answer(&mut self, interfaces: &[Interface]) {
         let start = Instant::now();
-        self.waiting.retain(|question| !question.reply.is_closed());
+        self.waiting.retain(|query| !query.reply.is_closed());
         while start.elapsed() < ANSWER_TIME
-            && let Some(question) = self.waiting.pop_front()
+            && let Some(query) = self.waiting.pop_front()
         {
-            question.answer(lanes);
+            query.answer(interfaces);
         }
         self.taken = start.elapsed();
     }
@@ -195,19 +199,19 @@ mod tests {
     use crate::config;
     use crate::edge::{Edge, Slot};
     use crate::sketch::budget::Budget;
-    use crate::sketch::interface::{Keep, Parts, Work};
+    use crate::sketch::interface::{Buffers, Keep, Options};
     use crate::sketch::sketches::Blueprint;
     use crate::sketch::window::{PacketTime, WindowClock};
     use crate::tally::Tally;
 
     const WINDOW: u64 = 1_000_000_000;
 
-    /// A lane and the other end of its ring.
-    fn lane() -> (Lane, rtrb::Producer<Slot>) {
+    /// An interface and the other end of its ring.
+    fn interface() -> (Interface, rtrb::Producer<Slot>) {
         let config = config::Sketch::default();
         let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
         let (producer, ring) = rtrb::RingBuffer::new(65536);
-        let lane = Lane::new(Parts {
+        let interface = Interface::new(Options {
             name: "eth0".into(),
             tally: Arc::new(Tally::default()),
             ring,
@@ -219,7 +223,7 @@ mod tests {
             blueprint: Arc::new(blueprint),
             metrics: None,
         });
-        (lane.unwrap(), producer)
+        (interface.unwrap(), producer)
     }
 
     /// The nth pair.
@@ -229,7 +233,7 @@ mod tests {
 
     /// Stores a packet of each of these pairs.
     fn store(
-        (lane, ring): &mut (Lane, rtrb::Producer<Slot>),
+        (interface, ring): &mut (Interface, rtrb::Producer<Slot>),
         pairs: std::ops::Range<u32>,
         time: u64,
     ) {
@@ -246,20 +250,20 @@ mod tests {
         for slot in slots {
             ring.push(slot).unwrap();
         }
-        lane.store(&mut Work::default(), count).unwrap();
+        interface.store(&mut Buffers::default(), count).unwrap();
     }
 
-    fn question(window: Option<Which>, about: About) -> (Question, oneshot::Receiver<Reply>) {
+    fn query(window: Option<Which>, about: About) -> (Query, oneshot::Receiver<Reply>) {
         let (reply, answer) = oneshot::channel();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let question = Question {
+        let query = Query {
             interface: None,
             window,
             about,
             reply,
             _place: place,
         };
-        (question, answer)
+        (query, answer)
     }
 
     fn packets(answer: &mut oneshot::Receiver<Reply>) -> Option<u64> {
@@ -269,74 +273,74 @@ mod tests {
 
     #[test]
     fn what_is_over_is_answered_at_once_and_the_rest_together() {
-        let mut lane = lane();
-        let mut questions = Questions::default();
-        store(&mut lane, 0..1, 1);
+        let mut interface = interface();
+        let mut queries = Queries::default();
+        store(&mut interface, 0..1, 1);
         let about = About::Flow(pair(0));
-        let (first, mut first_answer) = question(None, about);
-        questions.take(first, std::slice::from_ref(&lane.0));
-        store(&mut lane, 0..1, 2);
-        let (second, mut second_answer) = question(Some(Which::Current), about);
-        questions.take(second, std::slice::from_ref(&lane.0));
-        store(&mut lane, 0..1, 3);
+        let (first, mut first_answer) = query(None, about);
+        queries.take(first, std::slice::from_ref(&interface.0));
+        store(&mut interface, 0..1, 2);
+        let (second, mut second_answer) = query(Some(Which::Current), about);
+        queries.take(second, std::slice::from_ref(&interface.0));
+        store(&mut interface, 0..1, 3);
         assert_eq!(packets(&mut first_answer), None, "it waits");
-        questions.answer(std::slice::from_ref(&lane.0));
+        queries.answer(std::slice::from_ref(&interface.0));
         // Both see the same window at the same time.
         assert_eq!(packets(&mut first_answer), Some(3));
         assert_eq!(packets(&mut second_answer), Some(3));
 
-        store(&mut lane, 0..1, WINDOW + 1);
-        let (last, mut answer) = question(None, about);
-        questions.take(last, std::slice::from_ref(&lane.0));
+        store(&mut interface, 0..1, WINDOW + 1);
+        let (last, mut answer) = query(None, about);
+        queries.take(last, std::slice::from_ref(&interface.0));
         assert_eq!(packets(&mut answer), Some(3));
     }
 
-    /// So many questions are more than there is time for at one publication.
+    /// So many queries are more than there is time for at one publication.
     const TOO_MANY: usize = 50_000;
 
-    /// A lane whose sketches have to estimate.
-    fn busy() -> Lane {
-        let mut lane = lane();
+    /// An interface whose sketches have to estimate.
+    fn busy() -> Interface {
+        let mut interface = interface();
         for round in 0..4 {
-            store(&mut lane, round * 50_000..(round + 1) * 50_000, 1);
+            store(&mut interface, round * 50_000..(round + 1) * 50_000, 1);
         }
-        lane.0
+        interface.0
     }
 
     #[test]
-    fn many_questions_do_not_keep_packets_waiting() {
-        let lanes = [busy()];
-        let mut questions = Questions::default();
+    fn many_queries_do_not_keep_packets_waiting() {
+        let interfaces = [busy()];
+        let mut queries = Queries::default();
         let asked = (0..TOO_MANY).map(|n| {
             let about = About::Node(pair(n as u32).src());
-            let (question, answer) = question(None, about);
-            questions.take(question, &lanes);
+            let (query, answer) = query(None, about);
+            queries.take(query, &interfaces);
             answer
         });
         let mut answers: Vec<_> = asked.collect();
         let start = Instant::now();
-        questions.answer(&lanes);
+        queries.answer(&interfaces);
         assert!(start.elapsed() < 10 * ANSWER_TIME, "{:?}", start.elapsed());
         assert!(packets(&mut answers[0]).is_some());
         let last = &mut answers[TOO_MANY - 1];
         assert_eq!(packets(last), None, "there was time for all");
-        while !questions.waiting.is_empty() {
-            questions.answer(&lanes);
+        while !queries.waiting.is_empty() {
+            queries.answer(&interfaces);
         }
         assert!(packets(last).is_some(), "but none is forgotten");
     }
 
     #[test]
-    fn an_abandoned_question_costs_nothing() {
-        let lanes = [busy()];
-        let mut questions = Questions::default();
+    fn an_abandoned_query_costs_nothing() {
+        let interfaces = [busy()];
+        let mut queries = Queries::default();
         for n in 0..TOO_MANY {
-            let (question, _) = question(None, About::Node(pair(n as u32).src()));
-            questions.take(question, &lanes);
+            let (query, _) = query(None, About::Node(pair(n as u32).src()));
+            queries.take(query, &interfaces);
         }
-        let (last, mut answer) = question(None, About::Flow(pair(7)));
-        questions.take(last, &lanes);
-        questions.answer(&lanes);
+        let (last, mut answer) = query(None, About::Flow(pair(7)));
+        queries.take(last, &interfaces);
+        queries.answer(&interfaces);
         assert!(packets(&mut answer).is_some(), "nobody is before it");
     }
 }

@@ -18,10 +18,10 @@ use crate::{config, decode};
 
 /// Packets that are handed over together: the counters and the ring are
 /// shared with another core, which is dear.
-const HANDFUL: usize = 256;
+const HAND_OVER_AT: usize = 256;
 
 /// The end a capture writes to.
-pub struct Tap {
+pub struct PacketSink {
     tally: Arc<Tally>,
     ring: Producer<Slot>,
     /// Behind the ring: what is woken at the end shall see that it is the end.
@@ -32,7 +32,7 @@ pub struct Tap {
     one_in: u32,
     rng: Xoshiro256PlusPlus,
     /// Taken in, but not yet handed over.
-    hand: Hand,
+    pending: Pending,
 }
 
 /// Who reads the ring; woken when nothing comes any more.
@@ -45,7 +45,7 @@ impl Drop for Reader {
 }
 
 #[derive(Default)]
-struct Hand {
+struct Pending {
     packets: u64,
     bytes: u64,
     ignored: [u64; Ignored::ALL.len()],
@@ -60,10 +60,10 @@ pub fn ring(
     tally: Arc<Tally>,
     config: &config::Capture,
     seed: u64,
-) -> (Tap, Consumer<Slot>) {
+) -> (PacketSink, Consumer<Slot>) {
     let (producer, consumer) = RingBuffer::new(slots);
     tally.ring_slots.store(slots as u64, Relaxed);
-    let tap = Tap {
+    let sink = PacketSink {
         tally,
         ring: producer,
         reader: Reader(reader),
@@ -71,9 +71,9 @@ pub fn ring(
         decode: config.decode(),
         one_in: config.sample,
         rng: Xoshiro256PlusPlus::seed_from_u64(seed),
-        hand: Hand::default(),
+        pending: Pending::default(),
     };
-    (tap, consumer)
+    (sink, consumer)
 }
 
 /// Slots of a full batch: it has to fit the ring, which would never be full
@@ -82,15 +82,15 @@ pub fn full_batch(batch: usize, slots: usize) -> usize {
     batch.min(slots / 2)
 }
 
-impl Tap {
+impl PacketSink {
     /// Decodes a packet and keeps it for the next flush; true if one is due.
     #[inline]
     fn take_in(&mut self, packet: &Packet<'_>) -> bool {
-        self.hand.packets += 1;
-        self.hand.bytes += u64::from(packet.wire_len);
+        self.pending.packets += 1;
+        self.pending.bytes += u64::from(packet.wire_len);
         // By lot, not every Nth: traffic has rhythms.
         if self.one_in > 1 && self.rng.random_range(0..self.one_in) != 0 {
-            self.hand.ignored[Ignored::Sampled as usize] += 1;
+            self.pending.ignored[Ignored::Sampled as usize] += 1;
         } else {
             match decode::pair(packet.link, packet.data, &self.decode) {
                 Ok(pair) => {
@@ -99,12 +99,12 @@ impl Tap {
                         bytes: packet.wire_len,
                         time: packet.time,
                     };
-                    Slot::write(&edge, &mut self.hand.edges);
+                    Slot::write(&edge, &mut self.pending.edges);
                 }
-                Err(reason) => self.hand.ignored[reason as usize] += 1,
+                Err(reason) => self.pending.ignored[reason as usize] += 1,
             }
         }
-        self.hand.packets as usize >= HANDFUL
+        self.pending.packets as usize >= HAND_OVER_AT
     }
 
     /// Takes a packet of a live capture.
@@ -120,8 +120,8 @@ impl Tap {
     pub fn hand_over(&mut self) {
         self.count();
         self.push();
-        let lost = Slot::edges(&self.hand.edges).count() as u64;
-        self.hand.edges.clear();
+        let lost = Slot::edges(&self.pending.edges).count() as u64;
+        self.pending.edges.clear();
         self.tally.ring_full.fetch_add(lost, Relaxed);
     }
 
@@ -139,7 +139,7 @@ impl Tap {
         self.count();
         loop {
             self.push();
-            if self.hand.edges.is_empty() {
+            if self.pending.edges.is_empty() {
                 return Ok(());
             }
             if self.ring.is_abandoned() {
@@ -152,10 +152,10 @@ impl Tap {
     /// Enters what was taken into the books.
     fn count(&mut self) {
         self.tally.receive(
-            mem::take(&mut self.hand.packets),
-            mem::take(&mut self.hand.bytes),
+            mem::take(&mut self.pending.packets),
+            mem::take(&mut self.pending.bytes),
         );
-        for (reason, count) in Ignored::ALL.into_iter().zip(&mut self.hand.ignored) {
+        for (reason, count) in Ignored::ALL.into_iter().zip(&mut self.pending.ignored) {
             if *count > 0 {
                 self.tally.ignore(reason, mem::take(count));
             }
@@ -166,7 +166,7 @@ impl Tap {
     /// sees by itself what comes while it is awake: this costs a system call
     /// for a batch, not for a hand-over.
     fn push(&mut self) {
-        let (room, edges) = (self.ring.slots(), &self.hand.edges);
+        let (room, edges) = (self.ring.slots(), &self.pending.edges);
         // Never half an edge: its reader takes what it finds.
         let fits = match room < edges.len() {
             true => Slot::whole(edges, room),
@@ -174,7 +174,7 @@ impl Tap {
         };
         let (pushed, _) = self.ring.push_partial_slice(&edges[..fits]);
         let pushed = pushed.len();
-        self.hand.edges.drain(..pushed);
+        self.pending.edges.drain(..pushed);
         let used = self.ring.buffer().capacity() - self.ring.slots();
         if used >= self.full && used < self.full + pushed {
             self.reader.0.unpark();
@@ -187,7 +187,7 @@ impl Tap {
     }
 }
 
-impl Drop for Tap {
+impl Drop for PacketSink {
     fn drop(&mut self) {
         self.hand_over();
     }
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_full_ring_drops_the_newest_and_counts_it() {
         let tally = Arc::new(Tally::default());
-        let (mut tap, mut consumer) = ring(
+        let (mut sink, mut consumer) = ring(
             4,
             (thread::current(), 2),
             Arc::clone(&tally),
@@ -225,11 +225,11 @@ mod tests {
             interface: 0,
         };
         for _ in 0..10 {
-            tap.offer(&packet(&frame));
+            sink.offer(&packet(&frame));
         }
-        tap.offer(&packet(&frame[..3]));
-        assert_eq!(tally.packets.load(Relaxed), 0, "still in the hand");
-        tap.hand_over();
+        sink.offer(&packet(&frame[..3]));
+        assert_eq!(tally.packets.load(Relaxed), 0, "not yet handed over");
+        sink.hand_over();
         assert_eq!(tally.packets.load(Relaxed), 11);
         assert_eq!(tally.bytes.load(Relaxed), 1100);
         assert_eq!(tally.ring_full.load(Relaxed), 6);
@@ -237,11 +237,11 @@ mod tests {
         let slot = [consumer.pop().unwrap()];
         assert_eq!(Slot::edges(&slot).next().unwrap().bytes, 100);
         drop(consumer);
-        assert!(tap.deliver(&packet(&frame)).is_ok());
-        assert!(tap.deliver_all().is_ok(), "there is room again");
-        assert!(tap.deliver(&packet(&frame)).is_ok());
-        assert!(tap.deliver_all().is_err(), "nobody will ever make room");
-        drop(tap);
+        assert!(sink.deliver(&packet(&frame)).is_ok());
+        assert!(sink.deliver_all().is_ok(), "there is room again");
+        assert!(sink.deliver(&packet(&frame)).is_ok());
+        assert!(sink.deliver_all().is_err(), "nobody will ever make room");
+        drop(sink);
         assert_eq!(tally.ring_full.load(Relaxed), 7, "what is left is counted");
     }
 }

@@ -1,7 +1,7 @@
 //! The sketch worker: the only writer of sketch state.
 //!
-//! Drains the rings of all lanes in batches, stores them, publishes what it
-//! knows, and answers questions.
+//! Drains the rings of all interfaces in batches, stores them, publishes what it
+//! knows, and answers queries.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,8 +16,8 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::edge::Pair;
 use crate::export::snapshot::{InterfaceView, Snapshot};
 use crate::report::Summary;
-use crate::sketch::interface::{Lane, Work};
-use crate::sketch::query::{About, Question, Questions, Reply, Which};
+use crate::sketch::interface::{Buffers, Interface};
+use crate::sketch::query::{About, Queries, Query, Reply, Which};
 use crate::sketch::ring::{WorkerGone, full_batch};
 
 /// When a batch is stored.
@@ -31,46 +31,46 @@ pub enum Cut {
 
 /// What others want of the worker.
 pub enum Request {
-    /// Work on this lane, too.
-    Lane(Box<Lane>),
+    /// Work on this interface, too.
+    Interface(Box<Interface>),
     /// Answer this.
-    Ask(Question),
-    /// End when all lanes have ended, and give up what is not stored by then.
+    Ask(Query),
+    /// End when all interfaces have ended, and give up what is not stored by then.
     Finish(Option<Instant>),
 }
 
 /// How long readers may see old numbers.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
-/// Questions that may wait for an answer.
-const MOST_QUESTIONS: usize = 4096;
+/// Queries that may wait for an answer.
+const MOST_QUERIES: usize = 4096;
 /// How long the worker rests when no batch is full. Captures wake it when one
 /// is, and so does everyone who wants something.
 const NAP: Duration = Duration::from_millis(50);
 
 /// The way to the worker.
 #[derive(Clone)]
-pub struct Desk {
+pub struct WorkerHandle {
     requests: Sender<Request>,
     worker: Thread,
     places: Arc<Semaphore>,
 }
 
-/// Why a question is not answered.
+/// Why a query is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unasked {
+pub enum QueryError {
     /// Too many others wait for an answer.
     TooMany,
     /// There is no worker any more.
     WorkerGone,
 }
 
-impl Desk {
-    /// The desk of the thread that works on `requests`.
+impl WorkerHandle {
+    /// The handle of the thread that works on `requests`.
     pub fn new(requests: Sender<Request>, worker: Thread) -> Self {
         Self {
             requests,
             worker,
-            places: Arc::new(Semaphore::new(MOST_QUESTIONS)),
+            places: Arc::new(Semaphore::new(MOST_QUERIES)),
         }
     }
 
@@ -81,26 +81,26 @@ impl Desk {
         Ok(())
     }
 
-    /// Hands in a question; none for all interfaces, and none for the window
+    /// Hands in a query; none for all interfaces, and none for the window
     /// that answers are about unless asked otherwise. Whoever drops the
-    /// receiver has withdrawn the question.
+    /// receiver has withdrawn the query.
     pub fn ask(
         &self,
         interface: Option<String>,
         window: Option<Which>,
         about: About,
-    ) -> Result<oneshot::Receiver<Reply>, Unasked> {
+    ) -> Result<oneshot::Receiver<Reply>, QueryError> {
         let place = Arc::clone(&self.places).try_acquire_owned();
         let (reply, answer) = oneshot::channel();
-        let question = Question {
+        let query = Query {
             interface,
             window,
             about,
             reply,
-            _place: place.map_err(|_| Unasked::TooMany)?,
+            _place: place.map_err(|_| QueryError::TooMany)?,
         };
-        let sent = self.requests.send(Request::Ask(question));
-        sent.map_err(|_| Unasked::WorkerGone)?;
+        let sent = self.requests.send(Request::Ask(query));
+        sent.map_err(|_| QueryError::WorkerGone)?;
         // The current window answers at the next publication: nothing to wake
         // the worker for.
         if window != Some(Which::Current) {
@@ -118,9 +118,9 @@ impl Desk {
 /// The worker. [`Worker::run`] ends when it is asked to, all captures have
 /// ended and their rings are empty.
 pub struct Worker {
-    /// Where lanes and questions come from.
+    /// Where interfaces and queries come from.
     pub requests: Receiver<Request>,
-    /// Where lanes that have ended are reported.
+    /// Where interfaces that have ended are reported.
     pub ended: Sender<Summary>,
     /// Packets of a full batch.
     pub batch: usize,
@@ -130,7 +130,7 @@ pub struct Worker {
     pub top: usize,
     /// Pairs that are always published.
     pub watch: Vec<Pair>,
-    /// Whether lanes that have ended still answer questions.
+    /// Whether interfaces that have ended still answer queries.
     pub keep_ended: bool,
     /// Where all is published.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
@@ -138,12 +138,12 @@ pub struct Worker {
 
 /// What the worker is working on.
 #[derive(Default)]
-struct Bench {
-    lanes: Vec<Lane>,
-    /// Each lane's picture.
+struct State {
+    interfaces: Vec<Interface>,
+    /// Each interface's picture.
     views: Vec<Arc<InterfaceView>>,
     /// What wants to be known of them.
-    questions: Questions,
+    queries: Queries,
     finish: bool,
     deadline: Option<Instant>,
 }
@@ -151,36 +151,36 @@ struct Bench {
 impl Worker {
     /// Works until it is asked to finish and the last capture has ended.
     pub fn run(self) -> anyhow::Result<()> {
-        let mut bench = Bench::default();
-        let mut tools = Work::default();
+        let mut state = State::default();
+        let mut buffers = Buffers::default();
         let mut published = Instant::now();
         loop {
-            self.take_requests(&mut bench)?;
+            self.take_requests(&mut state)?;
             let mut stored = false;
             let mut at = 0;
-            while at < bench.lanes.len() {
-                let lane = &mut bench.lanes[at];
-                if bench
+            while at < state.interfaces.len() {
+                let interface = &mut state.interfaces[at];
+                if state
                     .deadline
                     .is_some_and(|deadline| Instant::now() > deadline)
                 {
-                    lane.abandon();
+                    interface.abandon();
                 }
                 let (work, ended) = self
-                    .work(lane, &mut tools)
-                    .with_context(|| lane.name.clone())?;
+                    .work(interface, &mut buffers)
+                    .with_context(|| interface.name.clone())?;
                 stored |= work;
-                if ended && !lane.ended {
-                    self.end(&mut bench, at)?;
+                if ended && !interface.ended {
+                    self.end(&mut state, at)?;
                     if !self.keep_ended {
                         continue;
                     }
                 }
                 at += 1;
             }
-            let done = bench.finish && bench.lanes.iter().all(|lane| lane.ended);
+            let done = state.finish && state.interfaces.iter().all(|interface| interface.ended);
             if done || published.elapsed() >= PUBLISH_EVERY {
-                self.publish(&mut bench)?;
+                self.publish(&mut state)?;
                 published = Instant::now();
             }
             if done {
@@ -195,25 +195,25 @@ impl Worker {
         }
     }
 
-    fn take_requests(&self, bench: &mut Bench) -> anyhow::Result<()> {
+    fn take_requests(&self, state: &mut State) -> anyhow::Result<()> {
         loop {
             match self.requests.try_recv() {
-                Ok(Request::Lane(mut lane)) => {
-                    bench.views.push(Arc::new(InterfaceView::of(
-                        &mut lane,
+                Ok(Request::Interface(mut interface)) => {
+                    state.views.push(Arc::new(InterfaceView::of(
+                        &mut interface,
                         self.top,
                         &self.watch,
                     )?));
-                    bench.lanes.push(*lane);
-                    self.show(bench);
+                    state.interfaces.push(*interface);
+                    self.show(state);
                 }
-                Ok(Request::Ask(question)) => bench.questions.take(question, &bench.lanes),
+                Ok(Request::Ask(query)) => state.queries.take(query, &state.interfaces),
                 Ok(Request::Finish(deadline)) => {
-                    bench.finish = true;
-                    bench.deadline = deadline;
+                    state.finish = true;
+                    state.deadline = deadline;
                 }
                 Err(TryRecvError::Disconnected) => {
-                    bench.finish = true;
+                    state.finish = true;
                     return Ok(());
                 }
                 Err(TryRecvError::Empty) => return Ok(()),
@@ -222,71 +222,76 @@ impl Worker {
     }
 
     /// Stores a batch if one is due, or turns the window; whether it did, and
-    /// whether the lane has ended.
-    fn work(&self, lane: &mut Lane, tools: &mut Work) -> anyhow::Result<(bool, bool)> {
+    /// whether the interface has ended.
+    fn work(
+        &self,
+        interface: &mut Interface,
+        buffers: &mut Buffers,
+    ) -> anyhow::Result<(bool, bool)> {
         // Asked before looking into the ring: nothing comes after it.
-        let ended = lane.ring.is_abandoned();
-        let full = full_batch(self.batch, lane.ring.buffer().capacity());
-        let ready = lane.ring.slots().min(full);
+        let ended = interface.ring.is_abandoned();
+        let full = full_batch(self.batch, interface.ring.buffer().capacity());
+        let ready = interface.ring.slots().min(full);
         let time = Instant::now();
-        if lane.clock.is_over(time) && !ended {
+        if interface.clock.is_over(time) && !ended {
             // What is in the ring came before.
-            let mut left = lane.ring.slots();
+            let mut left = interface.ring.slots();
             while left > 0 {
                 let count = left.min(full);
-                lane.store(tools, count)?;
+                interface.store(buffers, count)?;
                 left -= count;
             }
-            lane.turn_at(time, now())?;
+            interface.turn_at(time, now())?;
             return Ok((true, false));
         }
         if ready == 0 {
             return Ok((false, ended));
         }
-        let since = *lane.waiting.get_or_insert_with(Instant::now);
+        let since = *interface.waiting.get_or_insert_with(Instant::now);
         let due = matches!(self.cut, Cut::Linger(linger) if since.elapsed() >= linger);
         if ready == full || ended || due {
-            lane.store(tools, ready)?;
+            interface.store(buffers, ready)?;
             return Ok((true, false));
         }
         Ok((false, false))
     }
 
-    /// Reports a lane that has ended.
-    fn end(&self, bench: &mut Bench, at: usize) -> anyhow::Result<()> {
-        let lane = &mut bench.lanes[at];
-        lane.close()?;
-        lane.ended = true;
-        let summary = Summary::of(lane, self.top)?;
+    /// Reports an interface that has ended.
+    fn end(&self, state: &mut State, at: usize) -> anyhow::Result<()> {
+        let interface = &mut state.interfaces[at];
+        interface.close()?;
+        interface.ended = true;
+        let summary = Summary::of(interface, self.top)?;
         if self.keep_ended {
-            bench.views[at] = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
+            state.views[at] = Arc::new(InterfaceView::of(interface, self.top, &self.watch)?);
         } else {
-            bench.lanes.remove(at);
-            bench.views.remove(at);
+            state.interfaces.remove(at);
+            state.views.remove(at);
         }
-        self.show(bench);
+        self.show(state);
         // Nobody has to be interested.
         let _ = self.ended.send(summary);
         Ok(())
     }
 
-    fn publish(&self, bench: &mut Bench) -> anyhow::Result<()> {
-        for (lane, view) in bench.lanes.iter_mut().zip(&mut bench.views) {
-            lane.tally
+    fn publish(&self, state: &mut State) -> anyhow::Result<()> {
+        for (interface, view) in state.interfaces.iter_mut().zip(&mut state.views) {
+            interface
+                .tally
                 .ring_used
-                .store(lane.ring.slots() as u64, Relaxed);
-            if std::mem::take(&mut lane.dirty) {
-                *view = Arc::new(InterfaceView::of(lane, self.top, &self.watch)?);
+                .store(interface.ring.slots() as u64, Relaxed);
+            if std::mem::take(&mut interface.dirty) {
+                *view = Arc::new(InterfaceView::of(interface, self.top, &self.watch)?);
             }
         }
-        self.show(bench);
-        bench.questions.answer(&bench.lanes);
+        self.show(state);
+        state.queries.answer(&state.interfaces);
         Ok(())
     }
 
-    fn show(&self, bench: &Bench) {
+    fn show(&self, state: &State) {
         self.snapshot.store(Arc::new(Snapshot {
-            interfaces: bench.views.clone(),
+            interfaces: state.views.clone(),
             published: Instant::now(),
         }));
     }
@@ -302,30 +307,30 @@ pub fn now() -> u64 {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::sketch::pipeline::{Key, Pipeline, Purpose};
+    use crate::sketch::pipeline::{Key, Mode, Pipeline};
 
     #[test]
-    fn so_many_questions_wait_and_no_more() {
+    fn so_many_queries_wait_and_no_more() {
         let (requests, worker) = std::sync::mpsc::channel();
-        let desk = Desk::new(requests, thread::current());
+        let handle = WorkerHandle::new(requests, thread::current());
         let ask = || {
             let node = About::Node(std::net::Ipv6Addr::LOCALHOST.into());
-            desk.ask(None, Some(Which::Current), node)
+            handle.ask(None, Some(Which::Current), node)
         };
-        let answers: Vec<_> = (0..MOST_QUESTIONS).map(|_| ask()).collect();
+        let answers: Vec<_> = (0..MOST_QUERIES).map(|_| ask()).collect();
         assert!(answers.iter().all(Result::is_ok));
-        assert_eq!(ask().err(), Some(Unasked::TooMany));
+        assert_eq!(ask().err(), Some(QueryError::TooMany));
         drop(worker.recv().unwrap());
         assert!(ask().is_ok(), "one has gone");
         drop(worker);
-        assert_eq!(ask().err(), Some(Unasked::WorkerGone));
+        assert_eq!(ask().err(), Some(QueryError::WorkerGone));
     }
 
     /// A replay of many files would keep the lists of all of them otherwise.
     #[test]
     fn a_file_that_has_ended_is_kept_only_for_those_who_ask() {
         for serve in [false, true] {
-            let purpose = Purpose::Replay {
+            let mode = Mode::Replay {
                 window: None,
                 history: true,
                 exactly: false,
@@ -333,7 +338,7 @@ mod tests {
                 sketch: true,
             };
             let mut pipeline =
-                Pipeline::start(&Config::default(), purpose, 10, &Key::of_seed(1)).unwrap();
+                Pipeline::start(&Config::default(), mode, 10, &Key::of_seed(1)).unwrap();
             for file in ["a", "b"] {
                 drop(pipeline.add(file).unwrap());
                 pipeline.wait_for_end().unwrap();

@@ -6,7 +6,7 @@ use super::frame::*;
 
 /// A packet as captured.
 #[derive(Clone)]
-pub struct Sample {
+pub struct TestPacket {
     pub name: &'static str,
     pub link: u32,
     pub data: Vec<u8>,
@@ -27,27 +27,27 @@ pub fn v6(n: u8) -> Ends {
 }
 
 /// All of them.
-pub fn all() -> Vec<Sample> {
+pub fn all() -> Vec<TestPacket> {
     let versions: [fn(u8) -> Ends; 2] = [v4, v6];
-    let mut samples = junk();
+    let mut packets = junk();
     for ends in versions {
-        samples.extend(links(ends));
-        samples.extend(whole_and_not(ends));
-        samples.extend(dead_ends(ends));
+        packets.extend(links(ends));
+        packets.extend(whole_and_not(ends));
+        packets.extend(dead_ends(ends));
         for inner in versions {
-            samples.extend(tunnels(ends, inner));
+            packets.extend(tunnels(ends, inner));
         }
     }
-    samples
+    packets
 }
 
 fn payload() -> Vec<u8> {
     udp(53, b"hello")
 }
 
-fn plain(name: &'static str, link: u32, data: Vec<u8>, ends: Ends) -> Sample {
+fn plain(name: &'static str, link: u32, data: Vec<u8>, ends: Ends) -> TestPacket {
     let (outer, inner) = (Ok(ends), Ok(ends));
-    Sample {
+    TestPacket {
         name,
         link,
         data,
@@ -60,7 +60,7 @@ fn plain(name: &'static str, link: u32, data: Vec<u8>, ends: Ends) -> Sample {
 type Wrap<'a> = &'a dyn Fn(&[u8], u16, &[u8]) -> Vec<u8>;
 
 /// IP behind every kind of link header.
-pub fn links(ends: fn(u8) -> Ends) -> Vec<Sample> {
+pub fn links(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     let mut n = 0;
     let mut make = |name, link, wrap: Wrap<'_>| {
         n += 1;
@@ -144,13 +144,13 @@ pub fn links(ends: fn(u8) -> Ends) -> Vec<Sample> {
 }
 
 /// Fragments, extension headers, and frames of which only the head was kept.
-fn whole_and_not(ends: fn(u8) -> Ends) -> Vec<Sample> {
+fn whole_and_not(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     let kind = kind(ends(0).0);
     let frame = |name, n, packet: Vec<u8>| plain(name, 1, ethernet(kind, &packet), ends(n));
     let mut snapped = frame("snapped", 60, ip(ends(60), UDP, &payload()));
     let head = snapped.data.len() - payload().len();
     snapped.data.truncate(head);
-    let mut samples = vec![
+    let mut packets = vec![
         frame(
             "first fragment",
             61,
@@ -168,32 +168,32 @@ fn whole_and_not(ends: fn(u8) -> Ends) -> Vec<Sample> {
         let mut packet = ip(ends(66), UDP, &[0; 2]);
         packet[0] = 0x47; // 8 bytes of options, of which 2 were kept,
         packet[3] = 60; // and nothing of what came after them
-        samples.push(frame("cut off in options", 66, packet));
+        packets.push(frame("cut off in options", 66, packet));
         let packet = ip(ends(67), UDP, &payload());
-        samples.push(plain("llc", 1, llc([6, 6, 3], &packet), ends(67)));
+        packets.push(plain("llc", 1, llc([6, 6, 3], &packet), ends(67)));
         // Where Ethernet would have its ethertype, this has that of IPv4.
         let sly = (Ipv4Addr::new(8, 0, 0x45, 0).into(), ends(68).1);
         let packet = ip(sly, UDP, &payload());
-        samples.push(plain("raw, like ethernet", 101, packet, sly));
+        packets.push(plain("raw, like ethernet", 101, packet, sly));
     }
     if kind == IPV6 {
         let packet = ip(ends(64), OPTIONS, &options(UDP, &payload()));
-        samples.push(frame("extension header", 64, packet));
+        packets.push(frame("extension header", 64, packet));
         let packet = ip(ends(65), OPTIONS, &options(OPTIONS, &[]));
-        samples.push(frame("extension header cut off", 65, packet));
+        packets.push(frame("extension header cut off", 65, packet));
     }
-    samples
+    packets
 }
 
 /// A packet within a packet, in every kind of tunnel.
-pub fn tunnels(outer: fn(u8) -> Ends, inner: fn(u8) -> Ends) -> Vec<Sample> {
+pub fn tunnels(outer: fn(u8) -> Ends, inner: fn(u8) -> Ends) -> Vec<TestPacket> {
     let mut n = if inner(0).0.is_ipv4() { 100 } else { 130 };
     let number = inside_ip(inner(0).0);
     let kind_inside = kind(inner(0).0);
     let mut make = |name, wrap: &dyn Fn(Ends, &[u8]) -> Vec<u8>| {
         n += 1;
         let packet = wrap(outer(n), &ip(inner(n + 80), UDP, &payload()));
-        Sample {
+        TestPacket {
             name,
             link: 1,
             data: ethernet(kind(outer(n).0), &packet),
@@ -204,7 +204,7 @@ pub fn tunnels(outer: fn(u8) -> Ends, inner: fn(u8) -> Ends) -> Vec<Sample> {
     let in_gre = |flags, kind, ends, payload: &[u8]| ip(ends, GRE, &gre(flags, kind, payload));
     let frame = |packet: &[u8]| ethernet(kind_inside, packet);
     let tagged = |packet: &[u8]| ethernet(VLAN, &tag(kind_inside, packet));
-    let mut samples = vec![
+    let mut packets = vec![
         make("ip in ip", &|ends, packet| ip(ends, number, packet)),
         make("gre", &|ends, packet| in_gre(0, kind_inside, ends, packet)),
         make("gre, checksum", &|ends, packet| {
@@ -247,16 +247,16 @@ pub fn tunnels(outer: fn(u8) -> Ends, inner: fn(u8) -> Ends) -> Vec<Sample> {
         }),
     ];
     if outer(0).0.is_ipv6() {
-        samples.push(make(
+        packets.push(make(
             "tunnel behind an extension header",
             &|ends, packet| ip(ends, OPTIONS, &options(number, packet)),
         ));
     }
-    samples
+    packets
 }
 
 /// Tunnels that lead nowhere: the packet around them counts.
-fn dead_ends(ends: fn(u8) -> Ends) -> Vec<Sample> {
+fn dead_ends(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     let frame = |name, n, protocol, payload: &[u8]| {
         let packet = ip(ends(n), protocol, payload);
         plain(name, 1, ethernet(kind(ends(n).0), &packet), ends(n))
@@ -293,8 +293,8 @@ fn dead_ends(ends: fn(u8) -> Ends) -> Vec<Sample> {
 }
 
 /// What is no edge.
-pub fn junk() -> Vec<Sample> {
-    let junk = |name, reason, link, data: Vec<u8>| Sample {
+pub fn junk() -> Vec<TestPacket> {
+    let junk = |name, reason, link, data: Vec<u8>| TestPacket {
         name,
         link,
         data,

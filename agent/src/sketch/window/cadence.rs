@@ -12,8 +12,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::Bounds;
-use crate::config::length::Span;
+use super::{Bounds, nanoseconds};
+use crate::config::length::WindowLength;
 
 /// Windows by the monotonic clock.
 pub struct Cadence {
@@ -27,7 +27,7 @@ pub struct Cadence {
 impl Cadence {
     /// Windows of this length, as if the first had begun at `origin`: those
     /// with the same origin turn together. The current one begins `now`.
-    pub fn new(origin: Instant, length: Span, now: Instant) -> Self {
+    pub fn new(origin: Instant, length: WindowLength, now: Instant) -> Self {
         let length = length.0;
         let end = next_end(origin, length, now);
         Self {
@@ -44,7 +44,7 @@ impl Cadence {
 
     /// How long the window has lasted, in nanoseconds.
     pub fn lasted(&self, now: Instant) -> u64 {
-        Span(now.saturating_duration_since(self.began)).nanoseconds()
+        nanoseconds(now.saturating_duration_since(self.began))
     }
 
     /// When the window began.
@@ -64,7 +64,7 @@ impl Cadence {
         let left = self.end.saturating_duration_since(self.began);
         Bounds {
             start: wall,
-            end: wall.saturating_add(Span(left).nanoseconds()),
+            end: wall.saturating_add(nanoseconds(left)),
         }
     }
 }
@@ -72,8 +72,8 @@ impl Cadence {
 /// The first end after `now` when one is at `end` and others are whole lengths
 /// from it.
 fn next_end(end: Instant, length: Duration, now: Instant) -> Instant {
-    let since = Span(now.saturating_duration_since(end)).nanoseconds();
-    let into = since % Span(length).nanoseconds().max(1);
+    let since = nanoseconds(now.saturating_duration_since(end));
+    let into = since % nanoseconds(length).max(1);
     now + length.saturating_sub(Duration::from_nanos(into))
 }
 
@@ -91,7 +91,7 @@ mod tests {
     /// many milliseconds, and the bounds of the new window.
     fn turns(looks: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64, Bounds)> {
         let origin = Instant::now();
-        let mut cadence = Cadence::new(origin, Span::seconds(60), origin);
+        let mut cadence = Cadence::new(origin, WindowLength::seconds(60), origin);
         let mut turns = Vec::new();
         for (at, wall) in looks {
             let now = origin + Duration::from_millis(at);
@@ -146,7 +146,7 @@ mod tests {
     fn an_interface_that_comes_later_turns_with_the_others() {
         let origin = Instant::now();
         let at = |seconds| origin + Duration::from_secs(seconds);
-        let cadence = Cadence::new(origin, Span::seconds(60), at(100));
+        let cadence = Cadence::new(origin, WindowLength::seconds(60), at(100));
         assert!(!cadence.is_over(at(119)) && cadence.is_over(at(120)));
         assert_eq!(cadence.lasted(at(120)), 20 * SECOND);
         assert_eq!(cadence.bounds(NOON).end, NOON + 20 * SECOND);

@@ -4,12 +4,12 @@
 mod cadence;
 mod packet_time;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use cadence::Cadence;
 pub use packet_time::{PacketTime, Place};
 
-/// What turns the windows of a lane.
+/// What turns the windows of an interface.
 pub enum WindowClock {
     /// Nothing: there is one window for everything.
     Never,
@@ -51,4 +51,9 @@ impl WindowClock {
             Self::Packets(_) | Self::Never => None,
         }
     }
+}
+
+/// In the unit of packet times.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

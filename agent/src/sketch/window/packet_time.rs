@@ -21,8 +21,8 @@
 //! nothing for others; several in a row that agree, or a clock that is set,
 //! put the packets of a window at most into the wrong one.
 
-use super::Bounds;
-use crate::config::length::Span;
+use super::{Bounds, nanoseconds};
+use crate::config::length::WindowLength;
 
 /// Windows by the time of packets.
 pub struct PacketTime {
@@ -49,9 +49,9 @@ pub enum Place {
 
 impl PacketTime {
     /// Windows of this length.
-    pub fn new(length: Span) -> Self {
+    pub fn new(length: WindowLength) -> Self {
         Self {
-            length: length.nanoseconds(),
+            length: nanoseconds(length.0),
             window: None,
             behind: None,
         }
@@ -134,7 +134,7 @@ mod tests {
     /// The windows of 1 s that packets of these times are counted in: when
     /// each begins, and the times of its packets.
     fn windows(times: &[u64]) -> Vec<(u64, Vec<u64>)> {
-        let mut clock = PacketTime::new(Span::seconds(1));
+        let mut clock = PacketTime::new(WindowLength::seconds(1));
         let mut windows: Vec<(u64, Vec<u64>)> = Vec::new();
         for (at, time) in times.iter().enumerate() {
             let mut place = clock.place(*time, None);
