@@ -15,6 +15,7 @@ use crate::config::length::WindowLength;
 use crate::config::pattern::Pattern;
 use crate::config::size::Size;
 use crate::eval::methods::Method;
+use crate::sketch::answer::Which;
 use crate::sketch::weights::Profile;
 
 /// Watches who talks to whom: captures packets, keeps a small sketch of all
@@ -211,19 +212,10 @@ pub struct Ask {
     pub interface: Option<String>,
     /// Which window. Default: the last complete one, the current one until there is one.
     #[arg(long, value_enum)]
-    pub window: Option<WindowName>,
+    pub window: Option<Which>,
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
-}
-
-/// A window of a running agent.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum WindowName {
-    /// The one that is being filled.
-    Current,
-    /// The last complete one.
-    Last,
 }
 
 /// An order of heavy hitters.

@@ -9,9 +9,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::file::CaptureFile;
 use super::pace::{Extent, Pace, Speed};
 use crate::packet::Packet;
-use crate::report::Summary;
 use crate::sketch::pipeline::Pipeline;
 use crate::sketch::ring::PacketSink;
+use crate::sketch::summary::Summary;
 use crate::stop;
 
 /// Packets between two looks at the progress bar.

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,8 @@ use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
 use crate::http::{self, Source};
 use crate::report::{CaptureReport, Report};
-use crate::sketch::pipeline::{Key, Mode, Pipeline};
+use crate::sketch::key::Key;
+use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::stop::{self, Hangup};
 
 /// Replays the files one after the other and reports on each.
@@ -50,8 +50,8 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         let address = listeners.address()?;
         let source = Source {
             exporter: pipeline.export()?,
-            snapshot: Arc::clone(&pipeline.snapshot),
-            worker: pipeline.handle.clone(),
+            snapshot: pipeline.snapshot(),
+            worker: pipeline.handle(),
         };
         http::serve(listeners, source)?;
         tracing::info!("metrics are at http://{address}/metrics");

@@ -1,7 +1,6 @@
 //! `crane-agent run`: live capture until a signal.
 
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
@@ -11,8 +10,9 @@ use crate::capture::devices;
 use crate::capture::live::{self, LiveInterface};
 use crate::cli::Run;
 use crate::http::{self, Source};
-use crate::report::Summary;
-use crate::sketch::pipeline::{Key, Mode, Pipeline};
+use crate::sketch::key::Key;
+use crate::sketch::pipeline::{Mode, Pipeline};
+use crate::sketch::summary::Summary;
 use crate::stop::{self, Hangup};
 
 /// How long packets that wait in the rings are still stored after a stop.
@@ -54,8 +54,8 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     live::open(&mut interfaces)?;
     let source = Source {
         exporter,
-        snapshot: Arc::clone(&pipeline.snapshot),
-        worker: pipeline.handle.clone(),
+        snapshot: pipeline.snapshot(),
+        worker: pipeline.handle(),
     };
     http::serve(listeners, source)?;
 

@@ -8,9 +8,6 @@ use crane_model::Flow;
 
 use super::hitters::Hitters;
 use crate::edge::Pair;
-use crate::sketch::interface::{Interface, Window};
-use crate::sketch::sketches::Sketches;
-use crate::sketch::window::WindowClock;
 use crate::tally::Tally;
 
 /// All interfaces at one moment.
@@ -47,7 +44,7 @@ pub struct InterfaceView {
 
 /// Until when a window has lasted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
+pub enum Until {
     /// Its end: it is over.
     End,
     /// Now: it is live, and began then.
@@ -62,8 +59,10 @@ pub struct WindowView {
     pub start: Option<u64>,
     /// When it ends or ended; none if it never does.
     pub end: Option<u64>,
-    until: Until,
-    latest: u64,
+    /// Until when it has lasted.
+    pub until: Until,
+    /// Time of its latest packet, if it is a file's.
+    pub latest: u64,
     /// Packets, scaled if sampled.
     pub packets: u64,
     /// Their bytes.
@@ -90,78 +89,13 @@ pub struct Exported {
 }
 
 impl InterfaceView {
-    /// The picture of an interface with its `top` heaviest, and what is known of
-    /// the pairs in `watch`.
-    pub fn of(interface: &mut Interface, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
-        match (&interface.last, &interface.last_view) {
-            // Nothing new: it was exported when it was over.
-            (Some(_), Some(_)) => {}
-            (Some(last), None) => {
-                interface.exported = interface.exported.follow(&last.sketches, top, watch)?;
-                interface.last_view = Some(Arc::new(WindowView::of(last, top, Until::End)));
-            }
-            (None, _) => {
-                interface.exported =
-                    interface
-                        .exported
-                        .follow(&interface.current.sketches, top, watch)?;
-            }
-        }
-        let sketches = &interface.current.sketches;
-        let loads = sketches.pairs.loads()?;
-        let until = match &interface.clock {
-            WindowClock::Monotonic(clock) => Until::Now(clock.began()),
-            WindowClock::Packets(_) | WindowClock::Never => Until::Latest,
-        };
-        Ok(Self {
-            name: interface.name.clone(),
-            tally: Arc::clone(&interface.tally),
-            ended: interface.ended,
-            loads: loads.iter().map(|load| load.mean).collect(),
-            expansions: interface.expansions,
-            memory_bytes: interface.memory_bytes(),
-            saturated: sketches.is_saturated()?,
-            current: WindowView::of(&interface.current, top, until),
-            last: interface.last_view.clone(),
-            exported: interface.exported.clone(),
-        })
-    }
-
     /// The window that answers are about unless asked otherwise.
     pub fn answering(&self) -> &WindowView {
         self.last.as_deref().unwrap_or(&self.current)
     }
 }
 
-impl Exported {
-    /// What is exported of `sketches` after this.
-    fn follow(&self, sketches: &Sketches, top: usize, watch: &[Pair]) -> crane_model::Result<Self> {
-        let watched = watch.iter().map(|pair| sketches.pair(*pair));
-        Ok(Self {
-            pairs: self.pairs.follow(sketches.named_pairs(), top),
-            sources: self.sources.follow(sketches.named_sources(), top),
-            destinations: self.destinations.follow(sketches.named_destinations(), top),
-            watched: watched.collect::<Result<_, _>>()?,
-        })
-    }
-}
-
 impl WindowView {
-    /// The picture of a window with its `top` heaviest.
-    fn of(window: &Window, top: usize, until: Until) -> Self {
-        Self {
-            start: (window.start < u64::MAX).then_some(window.start),
-            end: window.end,
-            until,
-            latest: window.latest,
-            packets: window.packets,
-            bytes: window.bytes,
-            pairs: Hitters::of(window.sketches.named_pairs(), top),
-            sources: Hitters::of(window.sketches.named_sources(), top),
-            destinations: Hitters::of(window.sketches.named_destinations(), top),
-        }
-    }
-
     /// Whether it is over.
     pub fn is_complete(&self) -> bool {
         self.until == Until::End

@@ -1,6 +1,8 @@
 //! The HTTP server: [`server`] accepts connections, [`permits`] limits them,
-//! [`api`] answers, [`client`] asks a running agent.
+//! [`api`] answers, [`client`] asks a running agent; both know the same
+//! [`answers`].
 
+pub mod answers;
 mod api;
 pub mod client;
 mod permits;

@@ -1,4 +1,7 @@
-//! What a replay says at its end.
+//! What a replay says at its end: as JSON here, for people in [`table`].
+
+mod table;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,93 +12,9 @@ use crane_model::Flow;
 use serde::Serialize;
 
 use crate::edge::Pair;
-use crate::eval::score::Score;
-use crate::export::hitters::Hitters;
-use crate::plain;
-use crate::sketch::interface::{Exact, Interface, PastWindow};
-use crate::sketch::sketches::Sketches;
-use crate::tally::Tally;
-
-/// What is known of an interface when it has ended.
-pub struct Summary {
-    /// Name of the interface or file.
-    pub name: String,
-    /// Its books.
-    pub tally: std::sync::Arc<Tally>,
-    layers: usize,
-    expansions: usize,
-    memory_bytes: usize,
-    saturated: bool,
-    top: Hitters<Pair>,
-    windows: Vec<PastWindow>,
-    verify: Option<Verify>,
-}
-
-/// The sketch beside the exact answer.
-#[derive(Debug, Clone, Serialize)]
-struct Verify {
-    distinct: usize,
-    are: Option<f64>,
-    aae: Option<f64>,
-    top100_recall: Option<f64>,
-    top100_are: Option<f64>,
-    /// Pairs whose bytes are told.
-    bytes_known: usize,
-    /// Those of them that are not right, and lower ends that are too high.
-    bytes_wrong: usize,
-}
-
-impl Summary {
-    /// The summary of `interface` with its `top` heaviest pairs.
-    pub fn of(interface: &mut Interface, top: usize) -> crane_model::Result<Self> {
-        let sketches = &interface
-            .whole
-            .as_ref()
-            .unwrap_or(&interface.current)
-            .sketches;
-        let verify = interface
-            .exact
-            .as_ref()
-            .map(|exact| Verify::new(exact, sketches));
-        Ok(Self {
-            name: interface.name.clone(),
-            tally: std::sync::Arc::clone(&interface.tally),
-            layers: sketches.pairs.loads()?.len(),
-            expansions: sketches.pairs.expansions(),
-            memory_bytes: interface.memory_bytes(),
-            saturated: sketches.is_saturated()?,
-            top: Hitters::of(sketches.named_pairs(), top),
-            verify: verify.transpose()?,
-            windows: std::mem::take(&mut interface.history),
-        })
-    }
-}
-
-impl Verify {
-    fn new(exact: &Exact, sketches: &Sketches) -> crane_model::Result<Self> {
-        // In the order of addresses: sums come out the same every time.
-        let mut exact: Vec<(Pair, (u64, u64))> =
-            exact.iter().map(|(pair, count)| (*pair, *count)).collect();
-        exact.sort_unstable();
-        let flows = exact.iter().map(|(pair, _)| sketches.pair(*pair));
-        let flows: Vec<Flow<Pair>> = flows.collect::<crane_model::Result<_>>()?;
-        let estimates: Vec<f64> = flows.iter().map(|flow| flow.packets as f64).collect();
-        let truth: Vec<u64> = exact.iter().map(|(_, (packets, _))| *packets).collect();
-        let score = Score::of(&estimates, &truth);
-        let is_wrong = |(flow, (_, (_, bytes))): &(&Flow<Pair>, &(Pair, (u64, u64)))| {
-            flow.bytes.is_some_and(|told| told != *bytes) || flow.bytes_at_least > *bytes
-        };
-        Ok(Self {
-            bytes_known: flows.iter().filter(|flow| flow.bytes.is_some()).count(),
-            bytes_wrong: flows.iter().zip(&exact).filter(is_wrong).count(),
-            distinct: exact.len(),
-            are: score.are,
-            aae: score.aae,
-            top100_recall: score.top100_recall,
-            top100_are: score.top100_are,
-        })
-    }
-}
+use crate::sketch::past::PastWindow;
+use crate::sketch::summary::Summary;
+use verify::Verify;
 
 /// The report on all files.
 #[derive(Debug, Serialize)]
@@ -168,21 +87,6 @@ impl Report {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
-
-    /// Tables for people.
-    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
-        let readable = |capture: &&CaptureReport| capture.error.is_none() || capture.packets > 0;
-        let mut none = true;
-        for capture in self.captures.iter().filter(readable) {
-            capture.write_table(out)?;
-            none = false;
-        }
-        if none {
-            return Ok(());
-        }
-        let (seconds, rate) = (self.elapsed_seconds, self.packets_per_second);
-        writeln!(out, "{seconds:.2} s, {rate:.0} packets/s")
-    }
 }
 
 impl CaptureReport {
@@ -208,7 +112,7 @@ impl CaptureReport {
         }
     }
 
-    /// The report on an interface.
+    /// The report on an interface of a file, or on a file that has only one.
     pub fn new(
         path: String,
         interface: Option<String>,
@@ -233,119 +137,9 @@ impl CaptureReport {
             top: heavy(&summary.top.by_packets),
             top_by_bytes: heavy(&summary.top.by_bytes),
             windows: summary.windows.iter().map(WindowReport::new).collect(),
-            verify: summary.verify.clone(),
+            verify: summary.compared.as_deref().map(Verify::new),
             error,
         }
-    }
-
-    fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
-        let interface = self
-            .interface
-            .iter()
-            .map(|name| format!(", interface {name}"));
-        let head = interface.fold(self.path.clone(), |path, name| path + &name);
-        writeln!(out, "{}", plain::text(&head))?;
-        writeln!(
-            out,
-            "  {} packets, {} bytes, {} edges",
-            self.packets, self.bytes, self.edges
-        )?;
-        for (what, counts) in [("ignored", &self.ignored), ("dropped", &self.dropped)] {
-            for (reason, count) in counts {
-                writeln!(out, "  {what} {count}: {reason}")?;
-            }
-        }
-        let kib = self.memory_bytes.div_ceil(1024);
-        let (layers, expansions) = (self.layers, self.expansions);
-        writeln!(
-            out,
-            "  sketch of {kib} KiB, layers: {layers}, added on the way: {expansions}"
-        )?;
-        if self.saturated {
-            writeln!(
-                out,
-                "  the sketch is full: counts of light pairs may be too low"
-            )?;
-        }
-        if let Some(verify) = &self.verify {
-            verify.write(out)?;
-        }
-        self.write_top(out, "packets", &self.top, self.packets, |heavy| {
-            heavy.packets
-        })?;
-        self.write_top(out, "bytes", &self.top_by_bytes, self.bytes, |heavy| {
-            heavy.bytes_at_least
-        })?;
-        self.write_windows(out)
-    }
-
-    fn write_top(
-        &self,
-        out: &mut impl Write,
-        by: &str,
-        top: &[Heavy],
-        total: u64,
-        value: fn(&Heavy) -> u64,
-    ) -> io::Result<()> {
-        if top.is_empty() {
-            return Ok(());
-        }
-        writeln!(
-            out,
-            "\n  {:<40} {:<40} {by:>14} {:>7}",
-            "source", "destination", "share"
-        )?;
-        for heavy in top {
-            let share = share(value(heavy), total);
-            let (src, dst, value) = (&heavy.src, &heavy.dst, value(heavy));
-            // What was counted, where that may not be all.
-            let value = match by == "bytes" && heavy.bytes.is_none() {
-                true => format!("≥ {value}"),
-                false => value.to_string(),
-            };
-            writeln!(out, "  {src:<40} {dst:<40} {value:>14} {share:>6.2}%")?;
-        }
-        writeln!(out)
-    }
-
-    fn write_windows(&self, out: &mut impl Write) -> io::Result<()> {
-        let Some(first) = self.windows.first() else {
-            return Ok(());
-        };
-        writeln!(
-            out,
-            "  {:>10} {:>12} {:>15}  heaviest pair",
-            "window", "packets", "bytes"
-        )?;
-        for window in &self.windows {
-            let since = format!("+{}s", window.start - first.start);
-            let (packets, bytes) = (window.packets, window.bytes);
-            let heaviest = window.top.first().map_or_else(String::new, |heavy| {
-                let share = share(heavy.packets, packets);
-                format!("{} → {} ({share:.0}% of the packets)", heavy.src, heavy.dst)
-            });
-            writeln!(out, "  {since:>10} {packets:>12} {bytes:>15}  {heaviest}")?;
-        }
-        writeln!(out)
-    }
-}
-
-impl Verify {
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let show =
-            |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.4}"));
-        writeln!(
-            out,
-            "  beside exact counts of {} pairs: ARE {}, AAE {}; the 100 heaviest: recall {}, ARE {}; \
-             bytes known of {}, wrong of {}",
-            self.distinct,
-            show(self.are),
-            show(self.aae),
-            show(self.top100_recall),
-            show(self.top100_are),
-            self.bytes_known,
-            self.bytes_wrong
-        )
     }
 }
 
@@ -373,8 +167,4 @@ impl Heavy {
             bytes_at_least: flow.bytes_at_least,
         }
     }
-}
-
-fn share(part: u64, total: u64) -> f64 {
-    100.0 * part as f64 / total.max(1) as f64
 }

@@ -1,11 +1,22 @@
 //! A batch: packets folded by pair, by source and by destination, as the
 //! sketches of a window store them.
 
+use std::time::Duration;
+
 use crane_model::fold::Fold;
 use crane_model::name::{AnyName, Narrow, Wide};
 use crane_model::{Arrival, Secret};
 
 use crate::edge::{Ends, Slot};
+
+/// When a batch is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// When it is full or its first packet has waited this long.
+    Linger(Duration),
+    /// When it is full: the same packets always make the same batches.
+    Count,
+}
 
 /// Packets folded into arrivals; keeps its memory from batch to batch.
 #[derive(Default)]

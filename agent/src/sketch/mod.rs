@@ -1,16 +1,22 @@
 //! From edges to answers.
 //!
-//! A capture writes to a [`ring`], the [`worker`] drains it in a [`batch`], and
-//! the [`interface`] stores that in the [`sketches`] of its [`window`], within a
+//! A capture writes to a [`ring`], the [`worker`] drains it in batches, and each
+//! [`interface`] stores its own in the [`sketches`] of its [`windows`], within a
 //! [`budget`]. The worker answers each [`query`]; a [`pipeline`] is all of it.
 
-pub mod batch;
-pub mod budget;
-pub mod interface;
+pub mod answer;
+mod batch;
+mod budget;
+mod interface;
+pub mod key;
+pub mod past;
 pub mod pipeline;
-pub mod query;
+mod query;
 pub mod ring;
-pub mod sketches;
+mod sketches;
+pub mod summary;
+mod view;
 pub mod weights;
-pub mod window;
+mod window;
+mod windows;
 pub mod worker;

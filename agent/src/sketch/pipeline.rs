@@ -8,22 +8,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use crane_model::Secret;
-use rustix::rand::GetRandomFlags;
 
+use super::batch::Cut;
+use super::budget::Budget;
+use super::interface::{Interface, Options};
+use super::key::Key;
+use super::past::Past;
+use super::ring::{PacketSink, ring};
+use super::sketches::Blueprint;
+use super::summary::Summary;
+use super::view::Lists;
+use super::window::{Cadence, PacketTime, WindowClock};
+use super::worker::{Request, Worker, WorkerHandle};
 use crate::config::length::WindowLength;
 use crate::config::size::Size;
 use crate::config::{self, Config};
 use crate::edge::{Pair, Slot};
 use crate::export::metrics::{BatchMetrics, Exporter};
 use crate::export::snapshot::Snapshot;
-use crate::report::Summary;
-use crate::sketch::budget::Budget;
-use crate::sketch::interface::{Interface, Keep, Options};
-use crate::sketch::ring::{PacketSink, ring};
-use crate::sketch::sketches::Blueprint;
-use crate::sketch::window::{Cadence, PacketTime, WindowClock};
-use crate::sketch::worker::{Cut, Request, Worker, WorkerHandle};
 use crate::tally::Tally;
 
 /// Share of the capture buffers that rings may take.
@@ -32,39 +34,6 @@ const RING_SHARE: u64 = 4;
 const LEAST_SLOTS: usize = 1024;
 /// A file gets at least so much as long as there is any.
 const LEAST_OF_A_FILE: u64 = 128 << 10;
-
-/// What everything random follows from.
-pub struct Key {
-    secret: Secret,
-    sampling: u64,
-}
-
-impl Key {
-    /// One that nobody knows, from the operating system.
-    pub fn draw() -> anyhow::Result<Self> {
-        let mut bytes = [0; 24];
-        // So few bytes come all at once.
-        let drawn = rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty());
-        let drawn = drawn.context("the operating system has no random numbers")?;
-        anyhow::ensure!(
-            drawn == bytes.len(),
-            "the operating system has no random numbers"
-        );
-        let (secret, sampling) = bytes.split_at(16);
-        Ok(Self {
-            secret: Secret::new(secret.try_into()?),
-            sampling: u64::from_le_bytes(sampling.try_into()?),
-        })
-    }
-
-    /// The same for the same seed.
-    pub fn of_seed(seed: u64) -> Self {
-        Self {
-            secret: Secret::from_seed(seed),
-            sampling: seed,
-        }
-    }
-}
 
 /// What a pipeline is for.
 pub enum Mode {
@@ -88,10 +57,8 @@ pub enum Mode {
 
 /// A pipeline at work.
 pub struct Pipeline {
-    /// What it knows.
-    pub snapshot: Arc<ArcSwap<Snapshot>>,
-    /// Where queries go.
-    pub handle: WorkerHandle,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    handle: WorkerHandle,
     ended: Receiver<Summary>,
     config: Config,
     mode: Mode,
@@ -133,8 +100,10 @@ impl Pipeline {
             ended: ending,
             batch: config.sketch.batch,
             cut,
-            top,
-            watch: watch_list(config),
+            lists: Lists {
+                top,
+                watch: watch_list(config),
+            },
             keep_ended,
             snapshot: Arc::clone(&snapshot),
         };
@@ -165,6 +134,16 @@ impl Pipeline {
         Exporter::install(self.device())
     }
 
+    /// What it knows.
+    pub fn snapshot(&self) -> Arc<ArcSwap<Snapshot>> {
+        Arc::clone(&self.snapshot)
+    }
+
+    /// Where queries go.
+    pub fn handle(&self) -> WorkerHandle {
+        self.handle.clone()
+    }
+
     /// Where the sketches run, for people.
     pub fn device(&self) -> &str {
         self.blueprint.device_name()
@@ -172,11 +151,11 @@ impl Pipeline {
 
     /// Adds an interface or file; its packets go into the returned end.
     pub fn add(&mut self, name: &str) -> anyhow::Result<PacketSink> {
-        let (sharing, budget, keep, clock) = match self.mode {
+        let (sharing, budget, past, clock) = match self.mode {
             Mode::Live(interfaces, length) => {
                 let cadence = Cadence::new(self.origin, length, Instant::now());
                 let clock = WindowClock::Monotonic(cadence);
-                (interfaces, self.shared.clone(), Keep::LastWindow, clock)
+                (interfaces, self.shared.clone(), None, clock)
             }
             Mode::Replay {
                 window,
@@ -188,7 +167,7 @@ impl Pipeline {
                 let windows = history.then_some(self.top);
                 let by_packets = |length| WindowClock::Packets(PacketTime::new(length));
                 let clock = window.map_or(WindowClock::Never, by_packets);
-                (1, budget, Keep::History { windows, exactly }, clock)
+                (1, budget, Some(Past::new(windows, exactly)), clock)
             }
         };
         let capture = &self.config.capture;
@@ -201,10 +180,10 @@ impl Pipeline {
             name: name.into(),
             tally,
             ring: consumer,
-            keep,
+            past,
             clock,
             scale: u64::from(capture.sample),
-            sketch: !matches!(self.mode, Mode::Replay { sketch: false, .. }),
+            stores: !matches!(self.mode, Mode::Replay { sketch: false, .. }),
             blueprint: Arc::clone(&self.blueprint),
             budget,
             metrics: self.exports.then(|| BatchMetrics::of(name)),
@@ -298,17 +277,26 @@ fn watch_list(config: &Config) -> Vec<Pair> {
 mod tests {
     use super::*;
 
+    /// A replay of many files would keep the lists of all of them otherwise.
     #[test]
-    fn no_two_agents_draw_the_same_key_and_a_seed_always_gives_the_same() {
-        let keys: Vec<Key> = (0..4).map(|_| Key::draw().unwrap()).collect();
-        for (at, key) in keys.iter().enumerate() {
-            assert!(keys[..at].iter().all(|other| other.secret != key.secret));
-            assert!(
-                keys[..at]
-                    .iter()
-                    .all(|other| other.sampling != key.sampling)
-            );
+    fn a_file_that_has_ended_is_kept_only_for_those_who_ask() {
+        for serve in [false, true] {
+            let mode = Mode::Replay {
+                window: None,
+                history: true,
+                exactly: false,
+                serve,
+                sketch: true,
+            };
+            let mut pipeline =
+                Pipeline::start(&Config::default(), mode, 10, &Key::of_seed(1)).unwrap();
+            for file in ["a", "b"] {
+                drop(pipeline.add(file).unwrap());
+                pipeline.wait_for_end().unwrap();
+            }
+            let shown = pipeline.snapshot.load().interfaces.len();
+            assert_eq!(shown, if serve { 2 } else { 0 });
+            pipeline.finish(None).unwrap();
         }
-        assert!(Key::of_seed(3).secret == Key::of_seed(3).secret);
     }
 }

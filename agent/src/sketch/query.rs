@@ -7,50 +7,16 @@
 //! one model serves them all, however many they are.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use crane_model::Flow;
-use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::edge::Pair;
-use crate::sketch::interface::{Interface, Window};
+use super::answer::{About, Answer, Which};
+use super::interface::Interface;
 
 /// How long packets may wait for queries between two publications: a small
 /// part of the time in which the rings fill up.
 const ANSWER_TIME: Duration = Duration::from_millis(25);
-
-/// Which window is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Which {
-    /// The one that is being filled.
-    Current,
-    /// The last complete one.
-    Last,
-}
-
-impl Which {
-    /// The window that is meant where there is a last one or not; none if it
-    /// was asked for and is not there.
-    pub fn meant(asked: Option<Self>, has_last: bool) -> Option<Self> {
-        match asked {
-            Some(Self::Last) | None if has_last => Some(Self::Last),
-            Some(Self::Last) => None,
-            Some(Self::Current) | None => Some(Self::Current),
-        }
-    }
-}
-
-/// What is asked about.
-#[derive(Debug, Clone, Copy)]
-pub enum About {
-    /// A pair.
-    Flow(Pair),
-    /// What a node sends and receives.
-    Node(IpAddr),
-}
 
 /// A query on its way to the worker.
 pub struct Query {
@@ -70,77 +36,23 @@ pub struct Query {
 /// What a query is told.
 pub type Reply = crane_model::Result<Vec<Answer>>;
 
-/// What one interface knows.
-#[derive(Debug, Serialize)]
-pub struct Answer {
-    /// The interface.
-    pub interface: String,
-    /// The window.
-    pub window: Which,
-    /// The estimates: of the pair, or of the node as source and destination.
-    pub estimates: Vec<Estimate>,
-}
-
-/// An estimate and how far it can be trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes; none where not all of them were counted.
-    pub bytes: Option<u64>,
-    /// Bytes that were counted: no fewer than this.
-    pub bytes_at_least: u64,
-    /// No fewer packets than this.
-    pub low: u64,
-    /// No more packets than this.
-    pub high: u64,
-}
-
-impl<K> From<Flow<K>> for Estimate {
-    fn from(flow: Flow<K>) -> Self {
-        Self {
-            packets: flow.packets,
-            bytes: flow.bytes,
-            bytes_at_least: flow.bytes_at_least,
-            low: flow.low,
-            high: flow.high,
-        }
-    }
-}
-
 impl Query {
-    /// The interfaces that are meant and have the window that is meant.
-    fn interfaces<'a>(
-        &self,
-        interfaces: &'a [Interface],
-    ) -> impl Iterator<Item = (&'a Interface, Which)> {
-        let meant = |interface: &&Interface| {
-            let name = self.interface.as_ref();
-            name.is_none_or(|name| *name == interface.name)
-        };
-        interfaces.iter().filter(meant).filter_map(|interface| {
-            let which = Which::meant(self.window, interface.last.is_some())?;
-            Some((interface, which))
-        })
+    fn is_about(&self, interface: &Interface) -> bool {
+        let name = self.interface.as_ref();
+        name.is_none_or(|name| name == interface.name())
     }
 
     /// Whether only windows that are over are meant.
     fn is_settled(&self, interfaces: &[Interface]) -> bool {
-        self.interfaces(interfaces)
-            .all(|(_, which)| which == Which::Last)
+        let meant = interfaces.iter().filter(|other| self.is_about(other));
+        let mut windows = meant.filter_map(|interface| interface.meant(self.window));
+        windows.all(|window| window == Which::Last)
     }
 
     /// Asks all interfaces that are meant and sends their answers.
     fn answer(self, interfaces: &[Interface]) {
-        let answers = self.interfaces(interfaces).map(|(interface, which)| {
-            let window = interface.last.as_ref().filter(|_| which == Which::Last);
-            let window = window.unwrap_or(&interface.current);
-            estimate(window, self.about).map(|estimates| Answer {
-                interface: interface.name.clone(),
-                window: which,
-                estimates,
-            })
-        });
+        let meant = interfaces.iter().filter(|other| self.is_about(other));
+        let answers = meant.filter_map(|interface| interface.answer(self.window, self.about));
         let answers = answers.collect();
         // Who asked may have gone.
         let _ = self.reply.send(answers);
@@ -181,13 +93,6 @@ impl Queries {
     }
 }
 
-fn estimate(window: &Window, about: About) -> crane_model::Result<Vec<Estimate>> {
-    Ok(match about {
-        About::Flow(pair) => vec![window.sketches.pair(pair)?.into()],
-        About::Node(node) => window.sketches.node(node)?.map(Into::into).to_vec(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -197,9 +102,10 @@ mod tests {
 
     use super::*;
     use crate::config;
-    use crate::edge::{Edge, Slot};
+    use crate::edge::{Edge, Pair, Slot};
+    use crate::sketch::batch::Cut;
     use crate::sketch::budget::Budget;
-    use crate::sketch::interface::{Buffers, Keep, Options};
+    use crate::sketch::interface::{Buffers, Options, Progress};
     use crate::sketch::sketches::Blueprint;
     use crate::sketch::window::{PacketTime, WindowClock};
     use crate::tally::Tally;
@@ -215,10 +121,10 @@ mod tests {
             name: "eth0".into(),
             tally: Arc::new(Tally::default()),
             ring,
-            keep: Keep::LastWindow,
+            past: None,
             clock: WindowClock::Packets(PacketTime::new("1s".parse().unwrap())),
             scale: 1,
-            sketch: true,
+            stores: true,
             budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
             blueprint: Arc::new(blueprint),
             metrics: None,
@@ -250,7 +156,9 @@ mod tests {
         for slot in slots {
             ring.push(slot).unwrap();
         }
-        interface.store(&mut Buffers::default(), count).unwrap();
+        let mut buffers = Buffers::default();
+        let mut work = || interface.work(&mut buffers, count, Cut::Linger(Duration::ZERO));
+        while work().unwrap() == Progress::Stored {}
     }
 
     fn query(window: Option<Which>, about: About) -> (Query, oneshot::Receiver<Reply>) {
@@ -268,7 +176,7 @@ mod tests {
 
     fn packets(answer: &mut oneshot::Receiver<Reply>) -> Option<u64> {
         let answers = answer.try_recv().ok()?.unwrap();
-        Some(answers[0].estimates[0].packets)
+        Some(answers[0].flows[0].packets)
     }
 
     #[test]

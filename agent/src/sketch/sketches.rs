@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
+use super::batch::Batch;
+use super::budget::Budget;
+use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
-use crate::sketch::batch::Batch;
-use crate::sketch::budget::Budget;
-use crate::sketch::weights;
 
 /// How sketches are built, whatever their size. The device is opened and the
 /// weights are put there once, for all of them.

@@ -4,30 +4,22 @@
 //! knows, and answers queries.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::edge::Pair;
-use crate::export::snapshot::{InterfaceView, Snapshot};
-use crate::report::Summary;
-use crate::sketch::interface::{Buffers, Interface};
-use crate::sketch::query::{About, Queries, Query, Reply, Which};
-use crate::sketch::ring::{WorkerGone, full_batch};
-
-/// When a batch is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
-    /// When it is full or its first packet has waited this long.
-    Linger(Duration),
-    /// When it is full: the same packets always make the same batches.
-    Count,
-}
+use super::answer::{About, Which};
+use super::batch::Cut;
+use super::interface::{Buffers, Interface, Progress};
+use super::query::{Queries, Query, Reply};
+use super::ring::WorkerGone;
+use super::summary::Summary;
+use super::view::Lists;
+use crate::export::snapshot::Snapshot;
 
 /// What others want of the worker.
 pub enum Request {
@@ -126,10 +118,8 @@ pub struct Worker {
     pub batch: usize,
     /// When a batch is stored.
     pub cut: Cut,
-    /// How many heavy hitters are published.
-    pub top: usize,
-    /// Pairs that are always published.
-    pub watch: Vec<Pair>,
+    /// What is published of each interface.
+    pub lists: Lists,
     /// Whether interfaces that have ended still answer queries.
     pub keep_ended: bool,
     /// Where all is published.
@@ -140,8 +130,6 @@ pub struct Worker {
 #[derive(Default)]
 struct State {
     interfaces: Vec<Interface>,
-    /// Each interface's picture.
-    views: Vec<Arc<InterfaceView>>,
     /// What wants to be known of them.
     queries: Queries,
     finish: bool,
@@ -156,29 +144,8 @@ impl Worker {
         let mut published = Instant::now();
         loop {
             self.take_requests(&mut state)?;
-            let mut stored = false;
-            let mut at = 0;
-            while at < state.interfaces.len() {
-                let interface = &mut state.interfaces[at];
-                if state
-                    .deadline
-                    .is_some_and(|deadline| Instant::now() > deadline)
-                {
-                    interface.abandon();
-                }
-                let (work, ended) = self
-                    .work(interface, &mut buffers)
-                    .with_context(|| interface.name.clone())?;
-                stored |= work;
-                if ended && !interface.ended {
-                    self.end(&mut state, at)?;
-                    if !self.keep_ended {
-                        continue;
-                    }
-                }
-                at += 1;
-            }
-            let done = state.finish && state.interfaces.iter().all(|interface| interface.ended);
+            let stored = self.work(&mut state, &mut buffers)?;
+            let done = state.finish && state.interfaces.iter().all(Interface::has_ended);
             if done || published.elapsed() >= PUBLISH_EVERY {
                 self.publish(&mut state)?;
                 published = Instant::now();
@@ -199,11 +166,7 @@ impl Worker {
         loop {
             match self.requests.try_recv() {
                 Ok(Request::Interface(mut interface)) => {
-                    state.views.push(Arc::new(InterfaceView::of(
-                        &mut interface,
-                        self.top,
-                        &self.watch,
-                    )?));
+                    interface.refresh(&self.lists)?;
                     state.interfaces.push(*interface);
                     self.show(state);
                 }
@@ -221,52 +184,41 @@ impl Worker {
         }
     }
 
-    /// Stores a batch if one is due, or turns the window; whether it did, and
-    /// whether the interface has ended.
-    fn work(
-        &self,
-        interface: &mut Interface,
-        buffers: &mut Buffers,
-    ) -> anyhow::Result<(bool, bool)> {
-        // Asked before looking into the ring: nothing comes after it.
-        let ended = interface.ring.is_abandoned();
-        let full = full_batch(self.batch, interface.ring.buffer().capacity());
-        let ready = interface.ring.slots().min(full);
-        let time = Instant::now();
-        if interface.clock.is_over(time) && !ended {
-            // What is in the ring came before.
-            let mut left = interface.ring.slots();
-            while left > 0 {
-                let count = left.min(full);
-                interface.store(buffers, count)?;
-                left -= count;
+    /// Goes round all interfaces once; whether there was anything to store.
+    fn work(&self, state: &mut State, buffers: &mut Buffers) -> anyhow::Result<bool> {
+        let (mut stored, mut at) = (false, 0);
+        while at < state.interfaces.len() {
+            let interface = &mut state.interfaces[at];
+            if state
+                .deadline
+                .is_some_and(|deadline| Instant::now() > deadline)
+            {
+                interface.abandon();
             }
-            interface.turn_at(time, now())?;
-            return Ok((true, false));
+            let progress = interface
+                .work(buffers, self.batch, self.cut)
+                .with_context(|| interface.name().to_owned())?;
+            stored |= progress == Progress::Stored;
+            if progress == Progress::Drained && !interface.has_ended() {
+                self.end(state, at)?;
+                if !self.keep_ended {
+                    continue;
+                }
+            }
+            at += 1;
         }
-        if ready == 0 {
-            return Ok((false, ended));
-        }
-        let since = *interface.waiting.get_or_insert_with(Instant::now);
-        let due = matches!(self.cut, Cut::Linger(linger) if since.elapsed() >= linger);
-        if ready == full || ended || due {
-            interface.store(buffers, ready)?;
-            return Ok((true, false));
-        }
-        Ok((false, false))
+        Ok(stored)
     }
 
     /// Reports an interface that has ended.
     fn end(&self, state: &mut State, at: usize) -> anyhow::Result<()> {
         let interface = &mut state.interfaces[at];
-        interface.close()?;
-        interface.ended = true;
-        let summary = Summary::of(interface, self.top)?;
+        interface.end()?;
+        let summary = interface.summary(self.lists.top)?;
         if self.keep_ended {
-            state.views[at] = Arc::new(InterfaceView::of(interface, self.top, &self.watch)?);
+            interface.refresh(&self.lists)?;
         } else {
             state.interfaces.remove(at);
-            state.views.remove(at);
         }
         self.show(state);
         // Nobody has to be interested.
@@ -275,14 +227,8 @@ impl Worker {
     }
 
     fn publish(&self, state: &mut State) -> anyhow::Result<()> {
-        for (interface, view) in state.interfaces.iter_mut().zip(&mut state.views) {
-            interface
-                .tally
-                .ring_used
-                .store(interface.ring.slots() as u64, Relaxed);
-            if std::mem::take(&mut interface.dirty) {
-                *view = Arc::new(InterfaceView::of(interface, self.top, &self.watch)?);
-            }
+        for interface in &mut state.interfaces {
+            interface.refresh(&self.lists)?;
         }
         self.show(state);
         state.queries.answer(&state.interfaces);
@@ -290,24 +236,17 @@ impl Worker {
     }
 
     fn show(&self, state: &State) {
+        let views = state.interfaces.iter().filter_map(Interface::view);
         self.snapshot.store(Arc::new(Snapshot {
-            interfaces: state.views.clone(),
+            interfaces: views.cloned().collect(),
             published: Instant::now(),
         }));
     }
 }
 
-/// Now by the wall clock, in nanoseconds since 1970. It may jump.
-pub fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-    use crate::sketch::pipeline::{Key, Mode, Pipeline};
 
     #[test]
     fn so_many_queries_wait_and_no_more() {
@@ -324,28 +263,5 @@ mod tests {
         assert!(ask().is_ok(), "one has gone");
         drop(worker);
         assert_eq!(ask().err(), Some(QueryError::WorkerGone));
-    }
-
-    /// A replay of many files would keep the lists of all of them otherwise.
-    #[test]
-    fn a_file_that_has_ended_is_kept_only_for_those_who_ask() {
-        for serve in [false, true] {
-            let mode = Mode::Replay {
-                window: None,
-                history: true,
-                exactly: false,
-                serve,
-                sketch: true,
-            };
-            let mut pipeline =
-                Pipeline::start(&Config::default(), mode, 10, &Key::of_seed(1)).unwrap();
-            for file in ["a", "b"] {
-                drop(pipeline.add(file).unwrap());
-                pipeline.wait_for_end().unwrap();
-            }
-            let shown = pipeline.snapshot.load().interfaces.len();
-            assert_eq!(shown, if serve { 2 } else { 0 });
-            pipeline.finish(None).unwrap();
-        }
     }
 }
