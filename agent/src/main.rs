@@ -30,7 +30,7 @@ const BAD_CONFIG: u8 = 78;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    log::start(&cli);
+    log::start(cli.quiet, cli.verbose, cli.log_format);
     match commands::run(cli.command) {
         Ok(code) => code,
         Err(error) if log::is_closed_pipe(&error) => ExitCode::SUCCESS,

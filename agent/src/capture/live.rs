@@ -16,8 +16,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use super::devices::{self, NoDescriptors};
-use crate::config;
-use crate::decode::Direction;
+use crate::config::{self, Direction};
 use crate::log::RateLimit;
 use crate::packet::{Link, Packet};
 use crate::sketch::ring::PacketSink;

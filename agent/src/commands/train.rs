@@ -12,7 +12,8 @@ use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{Part, Train};
-use crate::sketch::weights::{self, Profile};
+use crate::config::Profile;
+use crate::sketch::weights;
 use crate::stop::{self, Hangup};
 
 /// Trains the profile that was asked for.

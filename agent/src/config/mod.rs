@@ -13,12 +13,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use crane_model::DeviceChoice;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::decode;
 use crate::edge::Pair;
-use crate::sketch::weights::Profile;
 
 use length::WindowLength;
 use pattern::Pattern;
@@ -64,11 +63,11 @@ pub struct Capture {
     #[serde(deserialize_with = "in_range::<_, usize, 1024, 16777216>")]
     pub ring_slots: usize,
     /// Whose addresses count when packets travel within packets.
-    pub decap: decode::Decap,
+    pub decap: Decap,
     /// Whether IPv6 counts.
     pub ipv6: bool,
     /// Which packets count.
-    pub direction: decode::Direction,
+    pub direction: Direction,
 }
 
 /// `[window]`
@@ -124,6 +123,40 @@ pub struct Export {
     pub watch: Vec<Watched>,
 }
 
+/// Whose addresses count when IP packets travel within IP packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decap {
+    /// Those of the tunnel.
+    #[default]
+    Outer,
+    /// Those of the innermost packet of VXLAN, GRE and IP-in-IP.
+    Inner,
+}
+
+/// Which packets count, as seen from the machine that captures them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// All.
+    #[default]
+    Both,
+    /// Those that came in.
+    In,
+    /// Those that went out.
+    Out,
+}
+
+/// A kind of sketch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Dense layers, as in the paper.
+    Paper,
+    /// Narrow cells, for real traffic.
+    Packed,
+}
+
 /// A pair of the watch list.
 #[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
 #[serde(try_from = "Ends")]
@@ -157,20 +190,9 @@ impl Default for Capture {
             sample: 1,
             buffer_total: Size(128 << 20),
             ring_slots: 65536,
-            decap: decode::Decap::Outer,
+            decap: Decap::Outer,
             ipv6: true,
-            direction: decode::Direction::Both,
-        }
-    }
-}
-
-impl Capture {
-    /// What to make of a packet.
-    pub fn decode(&self) -> decode::Options {
-        decode::Options {
-            decap: self.decap,
-            ipv6: self.ipv6,
-            direction: self.direction,
+            direction: Direction::Both,
         }
     }
 }

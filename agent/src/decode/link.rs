@@ -2,8 +2,8 @@
 
 use etherparse::{EtherType, Ethernet2HeaderSlice, SingleVlanHeaderSlice, ether_type};
 
-use super::Direction;
 use super::network::Ip;
+use crate::config::Direction;
 use crate::packet::Link;
 use crate::tally::Ignored;
 

@@ -12,36 +12,11 @@ mod tunnel;
 #[cfg(test)]
 mod testing;
 
-use serde::Deserialize;
-
+use crate::config::{self, Decap, Direction};
 use crate::edge::Pair;
 use crate::packet::Link;
 use crate::tally::Ignored;
 use network::Ip;
-
-/// Whose addresses count when IP packets travel within IP packets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Decap {
-    /// Those of the tunnel.
-    #[default]
-    Outer,
-    /// Those of the innermost packet of VXLAN, GRE and IP-in-IP.
-    Inner,
-}
-
-/// Which packets count, as seen from the machine that captures them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// All.
-    #[default]
-    Both,
-    /// Those that came in.
-    In,
-    /// Those that went out.
-    Out,
-}
 
 /// What to make of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,12 +29,12 @@ pub struct Options {
     pub direction: Direction,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl From<&config::Capture> for Options {
+    fn from(config: &config::Capture) -> Self {
         Self {
-            decap: Decap::default(),
-            ipv6: true,
-            direction: Direction::default(),
+            decap: config.decap,
+            ipv6: config.ipv6,
+            direction: config.direction,
         }
     }
 }

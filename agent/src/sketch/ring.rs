@@ -68,7 +68,7 @@ pub fn ring(
         ring: producer,
         reader: Reader(reader),
         full: full_batch(batch, slots),
-        decode: config.decode(),
+        decode: config.into(),
         one_in: config.sample,
         rng: Xoshiro256PlusPlus::seed_from_u64(seed),
         pending: Pending::default(),

@@ -36,8 +36,8 @@ impl Blueprint {
         let device = config.device.open()?;
         let weights = config.weights.as_deref();
         let profile = match config.profile {
-            weights::Profile::Packed => Profile::packed(weights::load_packed(weights)?, &device),
-            weights::Profile::Paper => Profile::paper(weights::load(weights)?.into(), &device)?,
+            config::Profile::Packed => Profile::packed(weights::load_packed(weights)?, &device),
+            config::Profile::Paper => Profile::paper(weights::load(weights)?.into(), &device)?,
         };
         Ok(Self {
             profile: Arc::new(profile),
@@ -165,7 +165,7 @@ mod tests {
     use crate::config::size::Size;
     use crate::edge::{Edge, Slot};
 
-    fn config(profile: weights::Profile, memory: u64) -> config::Sketch {
+    fn config(profile: config::Profile, memory: u64) -> config::Sketch {
         config::Sketch {
             profile,
             memory: Size(memory),
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_sample_makes_answers_less_sure() {
-        let config = config(weights::Profile::Packed, 1 << 20);
+        let config = config(config::Profile::Packed, 1 << 20);
         let blueprint = Blueprint::new(&config, 4, Secret::from_seed(1)).unwrap();
         let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();
         let sketches = blueprint.build(&budget, 0).unwrap();
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn sketches_keep_to_their_budget() {
-        for profile in [weights::Profile::Packed, weights::Profile::Paper] {
+        for profile in [config::Profile::Packed, config::Profile::Paper] {
             for memory in [64 << 10, 100_000, 512 << 10, 4 << 20] {
                 let config = config(profile, memory);
                 let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();

@@ -4,25 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::ValueEnum;
 use crane_model::{Weights, packed};
-use serde::Deserialize;
 
 use crate::config::size::Size;
 use crate::config::small_file;
 
 /// What `crane-agent train` made; see `weights/README.md`.
 const BUILT_IN: &[u8] = include_bytes!("../../../weights/paper.safetensors");
-
-/// A kind of sketch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// Dense layers, as in the paper.
-    Paper,
-    /// Narrow cells, for real traffic.
-    Packed,
-}
 
 /// Loads and checks the weights of `file`, or those in the program, for the
 /// packed profile.
