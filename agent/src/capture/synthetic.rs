@@ -26,7 +26,7 @@ const SNAPLEN: usize = 96;
 
 /// What a sample is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+pub enum Traffic {
     /// A small office on a busy minute.
     Office,
     /// Few pairs, in bursts.
@@ -36,7 +36,7 @@ pub enum Kind {
 }
 
 /// Writes a capture of `packets` packets.
-pub fn write(path: &Path, kind: Kind, packets: u64, seed: u64) -> anyhow::Result<()> {
+pub fn write(path: &Path, kind: Traffic, packets: u64, seed: u64) -> anyhow::Result<()> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     let mut out = BufWriter::new(file);
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, SNAPLEN as u32, 1] {
@@ -46,10 +46,10 @@ pub fn write(path: &Path, kind: Kind, packets: u64, seed: u64) -> anyhow::Result
     let mut bursts = Bursts::new((packets / 100).max(1));
     for number in 0..packets {
         let (frame, wire_len) = match kind {
-            Kind::Office => frame(number, packets, &mut rng)?,
-            Kind::Skewed => imix(bursts.next(&mut rng), &mut rng)?,
-            Kind::Hostile if rng.random_bool(0.6) => imix(rng.random(), &mut rng)?,
-            Kind::Hostile => imix(bursts.next(&mut rng), &mut rng)?,
+            Traffic::Office => frame(number, packets, &mut rng)?,
+            Traffic::Skewed => imix(bursts.next(&mut rng), &mut rng)?,
+            Traffic::Hostile if rng.random_bool(0.6) => imix(rng.random(), &mut rng)?,
+            Traffic::Hostile => imix(bursts.next(&mut rng), &mut rng)?,
         };
         let micros = number * 1_000_000 / RATE;
         let captured = &frame[..frame.len().min(SNAPLEN)];

@@ -10,11 +10,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crane_model::DeviceChoice;
 
 use crate::capture::pace::Speed;
-use crate::capture::synthetic::Kind;
+use crate::capture::synthetic::Traffic;
 use crate::config::length::WindowLength;
 use crate::config::pattern::Pattern;
 use crate::log::LogFormat;
-use crate::sketch::answer::Which;
+use crate::sketch::answer::WindowName;
 
 pub use model::{CodeKind, Eval, Part, Train};
 
@@ -81,8 +81,8 @@ pub enum Command {
         /// Where to write it.
         file: PathBuf,
         /// What it is like; `skewed` and `hostile` are for measuring speed.
-        #[arg(long, value_enum, default_value_t = Kind::Office)]
-        kind: Kind,
+        #[arg(long, value_enum, default_value_t = Traffic::Office)]
+        kind: Traffic,
         /// How many packets.
         #[arg(long, default_value_t = 60_000)]
         packets: u64,
@@ -212,7 +212,7 @@ pub struct Ask {
     pub interface: Option<String>,
     /// Which window. Default: the last complete one, the current one until there is one.
     #[arg(long, value_enum)]
-    pub window: Option<Which>,
+    pub window: Option<WindowName>,
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,

@@ -10,7 +10,7 @@ use crate::http::answers::{
 };
 use crate::http::client;
 use crate::plain;
-use crate::sketch::answer::Which;
+use crate::sketch::answer::WindowName;
 
 /// Asks about a pair or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
@@ -62,7 +62,7 @@ fn write_head(out: &mut impl Write) -> anyhow::Result<()> {
 fn write_estimate(
     out: &mut impl Write,
     interface: &str,
-    window: Which,
+    window: WindowName,
     what: &str,
     estimate: &Estimate,
 ) -> anyhow::Result<()> {

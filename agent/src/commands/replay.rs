@@ -12,7 +12,7 @@ use crate::capture::file::folder;
 use crate::capture::file::input::STDIN;
 use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
-use crate::http::{self, Source};
+use crate::http::{self, ApiState};
 use crate::report::{CaptureReport, Report};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
@@ -48,12 +48,12 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let mut pipeline = Pipeline::start(&config, mode, top, &Key::of_seed(args.sketch.seed()))?;
     if let Some(listeners) = listeners {
         let address = listeners.address()?;
-        let source = Source {
+        let state = ApiState {
             exporter: pipeline.export()?,
             snapshot: pipeline.snapshot(),
             worker: pipeline.handle(),
         };
-        http::serve(listeners, source)?;
+        http::serve(listeners, state)?;
         tracing::info!("metrics are at http://{address}/metrics");
     }
 

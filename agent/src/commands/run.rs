@@ -9,7 +9,7 @@ use super::configure;
 use crate::capture::devices;
 use crate::capture::live::{self, LiveInterface};
 use crate::cli::Run;
-use crate::http::{self, Source};
+use crate::http::{self, ApiState};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::sketch::summary::Summary;
@@ -52,12 +52,12 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         interfaces.push(LiveInterface::new(name, sink, &config.capture, names.len()));
     }
     live::open(&mut interfaces)?;
-    let source = Source {
+    let state = ApiState {
         exporter,
         snapshot: pipeline.snapshot(),
         worker: pipeline.handle(),
     };
-    http::serve(listeners, source)?;
+    http::serve(listeners, state)?;
 
     let captures: Vec<_> = share_out(interfaces)
         .into_iter()

@@ -1,13 +1,24 @@
 //! Every metric this agent exports: its name, its help, where its value comes
 //! from. Nothing else in the agent emits metrics.
 //!
-//! Histograms are recorded as batches are stored. Everything else is written
-//! at each scrape, straight from the books and the snapshot: nothing is looked
-//! up by its name, and a series nobody has any more is not there any more.
+//! There is one way to make a metric of each kind:
+//! - a counter or gauge with a series an interface is a row of [`FAMILIES`];
+//! - one with a series for each reason or layer is written like [`DROPPED`];
+//! - a list of hitters is written by [`write_hitters`];
+//! - a histogram is recorded like those of [`BatchMetrics`]; its buckets are in
+//!   [`Exporter::install`], its help in [`describe`];
+//! - what is said of the whole agent once and for all is set in
+//!   [`Exporter::install`].
+//!
+//! The last two are kept by the `metrics` crate, which is made for series that
+//! stay. It never forgets one that was named, but hitters, layers and files come
+//! and go: they are written at each scrape, straight from the snapshot, so that a
+//! series nobody has any more is not there any more. And counters are in the
+//! books already, where no capture has to look them up by their name.
 #![allow(clippy::disallowed_macros)]
 
-use std::borrow::Cow;
-use std::fmt::{Display, Write};
+use std::fmt::{self, Display};
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -17,116 +28,114 @@ use crane_model::Flow;
 use metrics::{Histogram, Unit, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use super::hitters::Hitters;
 use super::process;
 use super::snapshot::{Exported, InterfaceView, Snapshot};
+use super::text::{Family, Kind};
 use crate::edge::Pair;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
 const IGNORED: &str = "crane_capture_ignored_packets_total";
 const LOAD: &str = "crane_sketch_load_ratio";
+const WATCHED: &str = "crane_flow_estimate_packets";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
 const BUILD: &str = "crane_build_info";
 
-/// Name, kind and help of a family with one series an interface, and the
-/// value of that.
-type Family = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&InterfaceView) -> f64,
-);
+/// A family with one series an interface: name, kind and help, and the value of
+/// each series.
+type Row = (&'static str, Kind, &'static str, fn(&InterfaceView) -> f64);
 
 /// What came in is read last: it is never less than what became of it.
-const FAMILIES: [Family; 15] = [
+const FAMILIES: [Row; 15] = [
     (
         "crane_sketch_edges_total",
-        "counter",
+        Kind::Counter,
         "Packets stored in the sketch.",
         |view| view.tally.edges.load(Relaxed) as f64,
     ),
     (
         "crane_capture_bytes_total",
-        "counter",
+        Kind::Counter,
         "Bytes on the wire of the packets the capture handed over.",
         |view| view.tally.bytes.load(Relaxed) as f64,
     ),
     (
         "crane_capture_packets_total",
-        "counter",
+        Kind::Counter,
         "Packets the capture handed over.",
         |view| view.tally.packets.load(Relaxed) as f64,
     ),
     (
         "crane_interface_up",
-        "gauge",
+        Kind::Gauge,
         "1 while the capture is open.",
         |view| f64::from(u8::from(view.tally.up.load(Relaxed))),
     ),
     (
         "crane_ring_slots",
-        "gauge",
+        Kind::Gauge,
         "Slots of the ring between capture and sketch.",
         |view| view.tally.ring_slots.load(Relaxed) as f64,
     ),
     (
         "crane_ring_used_slots",
-        "gauge",
+        Kind::Gauge,
         "Slots of the ring that are taken.",
         |view| view.tally.ring_used.load(Relaxed) as f64,
     ),
     (
         "crane_sketch_layers",
-        "gauge",
+        Kind::Gauge,
         "Layers of the sketch.",
         |view| view.loads.len() as f64,
     ),
     (
         "crane_sketch_expansions_total",
-        "counter",
+        Kind::Counter,
         "Times the sketch grew because it was full: more room, or layers in its place.",
         |view| view.expansions as f64,
     ),
     (
         "crane_sketch_memory_bytes",
-        "gauge",
+        Kind::Gauge,
         "Memory of the sketch, layers and crown.",
         |view| view.memory_bytes as f64,
     ),
     (
         "crane_sketch_saturated",
-        "gauge",
+        Kind::Gauge,
         "1 when a cell is full and counts may be too low.",
         |view| f64::from(u8::from(view.saturated)),
     ),
     (
         "crane_window_seconds",
-        "gauge",
+        Kind::Gauge,
         "Length of the window that is exported, so far if it is not complete.",
         |view| view.answering().seconds(),
     ),
     (
         "crane_window_start_timestamp_seconds",
-        "gauge",
+        Kind::Gauge,
         "When that window began.",
         |view| view.answering().start.unwrap_or(0) as f64 / 1e9,
     ),
     (
         "crane_window_packets",
-        "gauge",
+        Kind::Gauge,
         "Packets in that window.",
         |view| view.answering().packets as f64,
     ),
     (
         "crane_window_bytes",
-        "gauge",
+        Kind::Gauge,
         "Bytes in that window.",
         |view| view.answering().bytes as f64,
     ),
     (
         "crane_window_complete",
-        "gauge",
+        Kind::Gauge,
         "1 if that window is over, 0 if it is the first one.",
         |view| f64::from(u8::from(view.answering().is_complete())),
     ),
@@ -193,170 +202,101 @@ impl Exporter {
 
 /// What became of packets, and the families with a series an interface.
 fn write_books(text: &mut String, snapshot: &Snapshot) {
-    head(text, DROPPED, "counter", "Packets lost, by who lost them.");
+    let help = "Packets lost, by who lost them.";
+    let mut family = Family::begin(text, DROPPED, Kind::Counter, help);
     for view in &snapshot.interfaces {
-        for (reason, value) in view.tally.dropped() {
-            labelled(text, DROPPED, &view.name, ("reason", reason), value);
+        for (reason, count) in view.tally.dropped() {
+            family.series(&view.name, format_args!(",reason=\"{reason}\""), count);
         }
     }
-    head(
-        text,
-        IGNORED,
-        "counter",
-        "Packets that are no edge, by reason.",
-    );
+    let help = "Packets that are no edge, by reason.";
+    let mut family = Family::begin(text, IGNORED, Kind::Counter, help);
     for view in &snapshot.interfaces {
-        for (reason, value) in view.tally.ignored_by_reason() {
-            labelled(text, IGNORED, &view.name, ("reason", reason), value);
+        for (reason, count) in view.tally.ignored_by_reason() {
+            family.series(&view.name, format_args!(",reason=\"{reason}\""), count);
         }
     }
     for (name, kind, help, value) in FAMILIES {
-        head(text, name, kind, help);
+        let mut family = Family::begin(text, name, kind, help);
         for view in &snapshot.interfaces {
-            let (interface, value) = (escape(&view.name), value(view));
-            let _ = writeln!(text, "{name}{{interface=\"{interface}\"}} {value}");
+            family.series(&view.name, format_args!(""), value(view));
         }
     }
-}
-
-/// The lines before the series of a family.
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "\n# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-/// A series of an interface with a label of its own.
-fn labelled(
-    text: &mut String,
-    name: &str,
-    interface: &str,
-    (label, which): (&str, impl Display),
-    value: impl Display,
-) {
-    let interface = escape(interface);
-    let _ = writeln!(
-        text,
-        "{name}{{interface=\"{interface}\",{label}=\"{which}\"}} {value}"
-    );
 }
 
 /// Layers come and go with windows.
 fn write_loads(text: &mut String, snapshot: &Snapshot) {
-    head(text, LOAD, "gauge", "How full a layer is.");
+    let mut family = Family::begin(text, LOAD, Kind::Gauge, "How full a layer is.");
     for view in &snapshot.interfaces {
         for (layer, load) in (1..).zip(&view.loads) {
-            labelled(text, LOAD, &view.name, ("layer", layer), load);
+            family.series(&view.name, format_args!(",layer=\"{layer}\""), load);
         }
     }
 }
 
 /// Families whose series come and go, and the watch list.
 fn write_hitters(text: &mut String, snapshot: &Snapshot) {
-    let pair = |text: &mut String, flow: &Flow<Pair>| {
-        let _ = write!(
-            text,
-            "src=\"{}\",dst=\"{}\"",
-            flow.key.src(),
-            flow.key.dst()
-        );
-    };
-    let node = |text: &mut String, flow: &Flow<IpAddr>| {
-        let _ = write!(text, "ip=\"{}\"", flow.key);
-    };
-    write_family(
-        text,
-        snapshot,
-        "heavy_hitter",
+    let (pairs, senders, receivers) = (
         "of the heaviest pairs",
-        pair,
-        |exported| exported.pairs.union().collect(),
-    );
-    write_family(
-        text,
-        snapshot,
-        "top_source",
         "sent by the heaviest senders",
-        node,
-        |exported| exported.sources.union().collect(),
-    );
-    write_family(
-        text,
-        snapshot,
-        "top_destination",
         "sent to the heaviest receivers",
-        node,
-        |exported| exported.destinations.union().collect(),
     );
+    write_list(text, snapshot, "heavy_hitter", pairs, |of| &of.pairs);
+    write_list(text, snapshot, "top_source", senders, |of| &of.sources);
+    write_list(text, snapshot, "top_destination", receivers, |of| {
+        &of.destinations
+    });
     let help = "Packets of the pairs in the watch list, estimated.";
-    write_series(
-        text,
-        snapshot,
-        "crane_flow_estimate_packets",
-        help,
-        pair,
-        |flow| flow.packets,
-        |exported| exported.watched.iter().collect(),
-    );
-}
-
-/// A family by packets and one by bytes.
-fn write_family<K>(
-    text: &mut String,
-    snapshot: &Snapshot,
-    name: &str,
-    of_whom: &str,
-    labels: impl Fn(&mut String, &Flow<K>),
-    flows: fn(&Exported) -> Vec<&Flow<K>>,
-) {
-    for (unit, what, value) in [
-        (
-            "packets",
-            "Packets",
-            (|flow| flow.packets) as fn(&Flow<K>) -> u64,
-        ),
-        ("bytes", "Bytes counted", |flow| flow.bytes_at_least),
-    ] {
-        let help = format!("{what} {of_whom} in the window, by packets or by bytes.");
-        write_series(
-            text,
-            snapshot,
-            &format!("crane_{name}_{unit}"),
-            &help,
-            &labels,
-            value,
-            flows,
-        );
-    }
-}
-
-fn write_series<K>(
-    text: &mut String,
-    snapshot: &Snapshot,
-    name: &str,
-    help: &str,
-    labels: impl Fn(&mut String, &Flow<K>),
-    value: fn(&Flow<K>) -> u64,
-    flows: fn(&Exported) -> Vec<&Flow<K>>,
-) {
-    head(text, name, "gauge", help);
+    let mut family = Family::begin(text, WATCHED, Kind::Gauge, help);
     for view in &snapshot.interfaces {
-        let interface = escape(&view.name);
-        for flow in flows(&view.exported) {
-            let _ = write!(text, "{name}{{interface=\"{interface}\",");
-            labels(text, flow);
-            let _ = writeln!(text, "}} {}", value(flow));
+        for flow in &view.exported.watched {
+            let labels = Labels(&flow.key);
+            family.series(&view.name, format_args!("{labels}"), flow.packets);
         }
     }
 }
 
-fn escape(label: &str) -> Cow<'_, str> {
-    if !label.contains(['\\', '"', '\n']) {
-        return label.into();
+/// A family by packets and one by bytes, with all who are heavy by either.
+fn write_list<K>(
+    text: &mut String,
+    snapshot: &Snapshot,
+    name: &str,
+    of_whom: &str,
+    hitters: fn(&Exported) -> &Hitters<K>,
+) where
+    K: Copy + Eq + Hash + Ord,
+    for<'a> Labels<'a, K>: Display,
+{
+    for (unit, what) in [("packets", "Packets"), ("bytes", "Bytes counted")] {
+        let value = |flow: &Flow<K>| match unit {
+            "packets" => flow.packets,
+            _ => flow.bytes_at_least,
+        };
+        let name = format!("crane_{name}_{unit}");
+        let help = format!("{what} {of_whom} in the window, by packets or by bytes.");
+        let mut family = Family::begin(text, &name, Kind::Gauge, &help);
+        for view in &snapshot.interfaces {
+            for flow in hitters(&view.exported).union() {
+                let labels = Labels(&flow.key);
+                family.series(&view.name, format_args!("{labels}"), value(flow));
+            }
+        }
     }
-    let escaped = label
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    escaped.into()
+}
+
+/// The labels of a pair or a node.
+struct Labels<'a, K>(&'a K);
+
+impl Display for Labels<'_, Pair> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ",src=\"{}\",dst=\"{}\"", self.0.src(), self.0.dst())
+    }
+}
+
+impl Display for Labels<'_, IpAddr> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ",ip=\"{}\"", self.0)
+    }
 }
 
 fn describe() {

@@ -1,8 +1,9 @@
 //! What this process uses, from `/proc`, under the names Prometheus' own
 //! clients use. What cannot be read is left out.
 
-use std::fmt::Write;
 use std::fs;
+
+use super::text::{Family, Kind};
 
 /// Appends the `process_*` families.
 pub fn write(text: &mut String) {
@@ -32,37 +33,39 @@ pub fn write(text: &mut String) {
     let families = [
         (
             "process_cpu_seconds_total",
-            "counter",
+            Kind::Counter,
             "CPU time used.",
             cpu,
         ),
         (
             "process_resident_memory_bytes",
-            "gauge",
+            Kind::Gauge,
             "Memory in use.",
             field(24).map(|pages| pages * page),
         ),
         (
             "process_virtual_memory_bytes",
-            "gauge",
+            Kind::Gauge,
             "Memory asked for.",
             field(23),
         ),
-        ("process_threads", "gauge", "Threads.", field(20)),
-        ("process_open_fds", "gauge", "Open files and sockets.", fds),
+        ("process_threads", Kind::Gauge, "Threads.", field(20)),
+        (
+            "process_open_fds",
+            Kind::Gauge,
+            "Open files and sockets.",
+            fds,
+        ),
         (
             "process_start_time_seconds",
-            "gauge",
+            Kind::Gauge,
             "When the agent was started.",
             started,
         ),
     ];
     for (name, kind, help, value) in families {
         if let Some(value) = value {
-            let _ = writeln!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
-            );
+            Family::begin(text, name, kind, help).value(value);
         }
     }
 }

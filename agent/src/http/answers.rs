@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::edge::Pair;
 use crate::export::snapshot::{InterfaceView, WindowView};
-use crate::sketch::answer::Which;
+use crate::sketch::answer::WindowName;
 
 /// Where [`Interfaces`] are.
 pub const INTERFACES: &str = "/api/v1/interfaces";
@@ -96,7 +96,7 @@ pub struct InterfaceHitters {
     /// Name of the interface or file.
     pub interface: String,
     /// The window.
-    pub window: Which,
+    pub window: WindowName,
     /// What is known of the window.
     #[serde(flatten)]
     pub state: WindowState,
@@ -162,7 +162,7 @@ pub struct InterfaceFlow {
     /// Name of the interface or file.
     pub interface: String,
     /// The window.
-    pub window: Which,
+    pub window: WindowName,
     /// How much.
     pub estimate: Estimate,
 }
@@ -182,7 +182,7 @@ pub struct InterfaceNode {
     /// Name of the interface or file.
     pub interface: String,
     /// The window.
-    pub window: Which,
+    pub window: WindowName,
     /// What it sent.
     pub sent: Estimate,
     /// What it received.

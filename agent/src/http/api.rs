@@ -24,7 +24,7 @@ use crate::edge::Pair;
 use crate::export::hitters::Hitters;
 use crate::export::metrics::Exporter;
 use crate::export::snapshot::{InterfaceView, Snapshot};
-use crate::sketch::answer::{About, Answer, Which};
+use crate::sketch::answer::{About, Answer, WindowName};
 use crate::sketch::worker::{QueryError, WorkerHandle};
 
 /// The text format Prometheus reads.
@@ -35,7 +35,7 @@ const STILL: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What requests are answered from.
-pub struct Source {
+pub struct ApiState {
     /// Renders metrics.
     pub exporter: Exporter,
     /// What the worker knew last.
@@ -59,7 +59,7 @@ impl IntoResponse for Refusal {
 type Answered<T> = Result<Json<T>, Refusal>;
 
 /// All paths.
-pub fn router(source: Arc<Source>) -> Router {
+pub fn router(state: Arc<ApiState>) -> Router {
     Router::new()
         .route(
             "/",
@@ -73,17 +73,17 @@ pub fn router(source: Arc<Source>) -> Router {
         .route(answers::FLOW, get(flow))
         .route(answers::NODE, get(node))
         .fallback(|| async { Refusal(StatusCode::NOT_FOUND, "no such path".into()) })
-        .with_state(source)
+        .with_state(state)
 }
 
-async fn metrics(State(source): State<Arc<Source>>) -> impl IntoResponse {
-    let text = source.exporter.render(&source.snapshot.load());
+async fn metrics(State(state): State<Arc<ApiState>>) -> impl IntoResponse {
+    let text = state.exporter.render(&state.snapshot.load());
     ([(CONTENT_TYPE, PROMETHEUS_TEXT)], text)
 }
 
 /// Whether the agent works: its worker goes round.
-async fn healthz(State(source): State<Arc<Source>>) -> Response {
-    let age = source.snapshot.load().published.elapsed();
+async fn healthz(State(state): State<Arc<ApiState>>) -> Response {
+    let age = state.snapshot.load().published.elapsed();
     if age < STILL {
         return "ok\n".into_response();
     }
@@ -92,8 +92,8 @@ async fn healthz(State(source): State<Arc<Source>>) -> Response {
 }
 
 /// Whether the agent sees what it is to see: its captures are open.
-async fn readyz(State(source): State<Arc<Source>>) -> Response {
-    let snapshot = source.snapshot.load();
+async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
+    let snapshot = state.snapshot.load();
     let down = snapshot
         .interfaces
         .iter()
@@ -110,18 +110,18 @@ async fn readyz(State(source): State<Arc<Source>>) -> Response {
 }
 
 async fn interfaces(
-    State(source): State<Arc<Source>>,
+    State(state): State<Arc<ApiState>>,
     Query(given): Parameters,
 ) -> Answered<Interfaces> {
     parameters(given, &[])?;
-    let snapshot = source.snapshot.load();
+    let snapshot = state.snapshot.load();
     let views = snapshot.interfaces.iter().map(|view| view.as_ref().into());
     let interfaces = views.collect();
     Ok(Json(Interfaces { interfaces }))
 }
 
 async fn heavy_hitters(
-    State(source): State<Arc<Source>>,
+    State(state): State<Arc<ApiState>>,
     Query(given): Parameters,
 ) -> Answered<HeavyHitters> {
     let given = parameters(given, &["interface", "window", "by"])?;
@@ -131,13 +131,13 @@ async fn heavy_hitters(
         Some("bytes") => true,
         Some(other) => return Err(wrong("by", other, "packets or bytes")),
     };
-    let snapshot = source.snapshot.load();
+    let snapshot = state.snapshot.load();
     let mut interfaces = Vec::new();
     for view in meant(&snapshot, &given)? {
-        let Some(which) = Which::meant(which, view.last.is_some()) else {
+        let Some(which) = WindowName::meant(which, view.last.is_some()) else {
             continue;
         };
-        let window = view.last.as_deref().filter(|_| which == Which::Last);
+        let window = view.last.as_deref().filter(|_| which == WindowName::Last);
         let window = window.unwrap_or(&view.current);
         interfaces.push(InterfaceHitters {
             interface: view.name.clone(),
@@ -162,14 +162,17 @@ where
     flows.iter().map(Into::into).collect()
 }
 
-async fn flow(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered<FlowAnswer> {
+async fn flow(
+    State(state): State<Arc<ApiState>>,
+    Query(given): Parameters,
+) -> Answered<FlowAnswer> {
     let given = parameters(given, &["src", "dst", "interface", "window"])?;
     let (src, dst) = (address(&given, "src")?, address(&given, "dst")?);
     let pair = Pair::between(src, dst).ok_or_else(|| {
         let allowed = "an address of the same kind as src";
         wrong("dst", &dst.to_string(), allowed)
     })?;
-    let answers = ask(&source, &given, About::Flow(pair)).await?;
+    let answers = ask(&state, &given, About::Flow(pair)).await?;
     let entry = |answer: Answer| {
         let estimate = answer.flows.first()?.into();
         Some(InterfaceFlow {
@@ -186,10 +189,13 @@ async fn flow(State(source): State<Arc<Source>>, Query(given): Parameters) -> An
     }))
 }
 
-async fn node(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered<NodeAnswer> {
+async fn node(
+    State(state): State<Arc<ApiState>>,
+    Query(given): Parameters,
+) -> Answered<NodeAnswer> {
     let given = parameters(given, &["ip", "interface", "window"])?;
     let ip = address(&given, "ip")?;
-    let answers = ask(&source, &given, About::Node(ip)).await?;
+    let answers = ask(&state, &given, About::Node(ip)).await?;
     let entry = |answer: Answer| {
         let (sent, received) = (answer.flows.first()?.into(), answer.flows.get(1)?.into());
         Some(InterfaceNode {
@@ -204,15 +210,15 @@ async fn node(State(source): State<Arc<Source>>, Query(given): Parameters) -> An
 }
 
 async fn ask(
-    source: &Source,
+    state: &ApiState,
     given: &BTreeMap<String, String>,
     about: About,
 ) -> Result<Vec<Answer>, Refusal> {
     let window = which(given)?;
-    meant(&source.snapshot.load(), given)?;
+    meant(&state.snapshot.load(), given)?;
     let unavailable = |why: &str| Refusal(StatusCode::SERVICE_UNAVAILABLE, why.into());
     let silent = || unavailable("the sketch worker does not answer");
-    let asked = source
+    let asked = state
         .worker
         .ask(given.get("interface").cloned(), window, about);
     let answer = asked.map_err(|reason| match reason {
@@ -251,11 +257,11 @@ fn meant<'a>(
     Ok(views)
 }
 
-fn which(given: &BTreeMap<String, String>) -> Result<Option<Which>, Refusal> {
+fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowName>, Refusal> {
     match given.get("window").map(String::as_str) {
         None => Ok(None),
-        Some("current") => Ok(Some(Which::Current)),
-        Some("last") => Ok(Some(Which::Last)),
+        Some("current") => Ok(Some(WindowName::Current)),
+        Some("last") => Ok(Some(WindowName::Last)),
         Some(other) => Err(wrong("window", other, "current or last")),
     }
 }

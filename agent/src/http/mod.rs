@@ -9,5 +9,5 @@ mod permits;
 mod server;
 mod stream;
 
-pub use api::Source;
+pub use api::ApiState;
 pub use server::{bind, serve};

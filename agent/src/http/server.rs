@@ -28,7 +28,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use super::api::{self, Source};
+use super::api::{self, ApiState};
 use super::permits::{GRACE, Permit, Permits};
 use super::stream::PermittedStream;
 use crate::config;
@@ -112,9 +112,9 @@ fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
 }
 
 /// Serves requests on a thread of its own until the program ends.
-pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
-    let source = Arc::new(source);
-    let router = TowerToHyperService::new(api::router(Arc::clone(&source)));
+pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<()> {
+    let state = Arc::new(state);
+    let router = TowerToHyperService::new(api::router(Arc::clone(&state)));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -131,7 +131,7 @@ pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
             tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(UPKEEP).await;
-                    source.exporter.tidy_up();
+                    state.exporter.tidy_up();
                 }
             });
             let next_tcp = async || {

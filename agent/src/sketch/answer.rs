@@ -11,14 +11,14 @@ use crate::edge::Pair;
 /// Which window is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Which {
+pub enum WindowName {
     /// The one that is being filled.
     Current,
     /// The last complete one.
     Last,
 }
 
-impl Which {
+impl WindowName {
     /// The window that is meant where there is a last one or not; none if it
     /// was asked for and is not there.
     pub fn meant(asked: Option<Self>, has_last: bool) -> Option<Self> {
@@ -53,7 +53,7 @@ pub struct Answer {
     /// The interface.
     pub interface: String,
     /// The window.
-    pub window: Which,
+    pub window: WindowName,
     /// What is known of the pair, or of the node as source and as destination.
     pub flows: Vec<Flow<()>>,
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crane_model::Flow;
 use rtrb::Consumer;
 
-use super::answer::{About, Answer, Which};
+use super::answer::{About, Answer, WindowName};
 use super::batch::{Batch, Cut};
 use super::budget::Budget;
 use super::past::Past;
@@ -265,7 +265,7 @@ impl Interface {
     }
 
     /// Which window a query is answered from; none if there is no such.
-    pub fn meant(&self, asked: Option<Which>) -> Option<Which> {
+    pub fn meant(&self, asked: Option<WindowName>) -> Option<WindowName> {
         self.windows.meant(asked).map(|(which, _)| which)
     }
 
@@ -273,7 +273,7 @@ impl Interface {
     /// window.
     pub fn answer(
         &self,
-        asked: Option<Which>,
+        asked: Option<WindowName>,
         about: About,
     ) -> Option<crane_model::Result<Answer>> {
         let (window, found) = self.windows.meant(asked)?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::answer::{About, Answer, Which};
+use super::answer::{About, Answer, WindowName};
 use super::interface::Interface;
 
 /// How long packets may wait for queries between two publications: a small
@@ -24,7 +24,7 @@ pub struct Query {
     pub interface: Option<String>,
     /// In this window; none for the last complete one, or the current one
     /// until there is one.
-    pub window: Option<Which>,
+    pub window: Option<WindowName>,
     /// About what.
     pub about: About,
     /// Where the answers go.
@@ -46,7 +46,7 @@ impl Query {
     fn is_settled(&self, interfaces: &[Interface]) -> bool {
         let meant = interfaces.iter().filter(|other| self.is_about(other));
         let mut windows = meant.filter_map(|interface| interface.meant(self.window));
-        windows.all(|window| window == Which::Last)
+        windows.all(|window| window == WindowName::Last)
     }
 
     /// Asks all interfaces that are meant and sends their answers.
@@ -161,7 +161,7 @@ mod tests {
         while work().unwrap() == Progress::Stored {}
     }
 
-    fn query(window: Option<Which>, about: About) -> (Query, oneshot::Receiver<Reply>) {
+    fn query(window: Option<WindowName>, about: About) -> (Query, oneshot::Receiver<Reply>) {
         let (reply, answer) = oneshot::channel();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let query = Query {
@@ -188,7 +188,7 @@ mod tests {
         let (first, mut first_answer) = query(None, about);
         queries.take(first, std::slice::from_ref(&interface.0));
         store(&mut interface, 0..1, 2);
-        let (second, mut second_answer) = query(Some(Which::Current), about);
+        let (second, mut second_answer) = query(Some(WindowName::Current), about);
         queries.take(second, std::slice::from_ref(&interface.0));
         store(&mut interface, 0..1, 3);
         assert_eq!(packets(&mut first_answer), None, "it waits");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::answer::Which;
+use super::answer::WindowName;
 use super::batch::Batch;
 use super::budget::Budget;
 use super::past::{Compared, Past};
@@ -89,9 +89,9 @@ impl Windows {
     }
 
     /// The window that is asked for, or none if there is no such.
-    pub fn meant(&self, asked: Option<Which>) -> Option<(Which, &Window)> {
-        let which = Which::meant(asked, self.last.is_some())?;
-        let last = self.last.as_ref().filter(|_| which == Which::Last);
+    pub fn meant(&self, asked: Option<WindowName>) -> Option<(WindowName, &Window)> {
+        let which = WindowName::meant(asked, self.last.is_some())?;
+        let last = self.last.as_ref().filter(|_| which == WindowName::Last);
         Some((which, last.unwrap_or(&self.current)))
     }
 

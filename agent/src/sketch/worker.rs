@@ -12,7 +12,7 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::answer::{About, Which};
+use super::answer::{About, WindowName};
 use super::batch::Cut;
 use super::interface::{Buffers, Interface, Progress};
 use super::query::{Queries, Query, Reply};
@@ -79,7 +79,7 @@ impl WorkerHandle {
     pub fn ask(
         &self,
         interface: Option<String>,
-        window: Option<Which>,
+        window: Option<WindowName>,
         about: About,
     ) -> Result<oneshot::Receiver<Reply>, QueryError> {
         let place = Arc::clone(&self.places).try_acquire_owned();
@@ -95,7 +95,7 @@ impl WorkerHandle {
         sent.map_err(|_| QueryError::WorkerGone)?;
         // The current window answers at the next publication: nothing to wake
         // the worker for.
-        if window != Some(Which::Current) {
+        if window != Some(WindowName::Current) {
             self.worker.unpark();
         }
         Ok(answer)
@@ -254,7 +254,7 @@ mod tests {
         let handle = WorkerHandle::new(requests, thread::current());
         let ask = || {
             let node = About::Node(std::net::Ipv6Addr::LOCALHOST.into());
-            handle.ask(None, Some(Which::Current), node)
+            handle.ask(None, Some(WindowName::Current), node)
         };
         let answers: Vec<_> = (0..MOST_QUERIES).map(|_| ask()).collect();
         assert!(answers.iter().all(Result::is_ok));
