@@ -2,7 +2,9 @@
 //! heavy hitters.
 //!
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
-//! [`http`].
+//! [`http`]. Rooms know those behind them, never those before; all know
+//! [`config`] and the words [`packet`], [`edge`] and [`tally`]. [`commands`] put
+//! them together; [`eval`] and [`report`] judge.
 
 mod capture;
 mod cli;

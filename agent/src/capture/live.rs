@@ -19,7 +19,7 @@ use super::devices::{self, NoDescriptors};
 use crate::config::{self, Direction};
 use crate::log::RateLimit;
 use crate::packet::{Link, Packet};
-use crate::sketch::ring::PacketSink;
+use crate::sketch::sink::PacketSink;
 
 /// How long a stop or a lost interface may go unnoticed.
 const TICK: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use super::file::CaptureFile;
 use super::pace::{Extent, Pace, Speed};
 use crate::packet::Packet;
 use crate::sketch::pipeline::Pipeline;
-use crate::sketch::ring::PacketSink;
+use crate::sketch::sink::PacketSink;
 use crate::sketch::summary::Summary;
 use crate::stop;
 

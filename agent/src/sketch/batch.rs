@@ -7,7 +7,8 @@ use crane_model::fold::Fold;
 use crane_model::name::{AnyName, Narrow, Wide};
 use crane_model::{Arrival, Secret};
 
-use crate::edge::{Ends, Slot};
+use super::slot::Slot;
+use crate::edge::Ends;
 
 /// When a batch is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,19 +8,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use crane_model::Flow;
-use rtrb::Consumer;
 
 use super::answer::{About, Answer, WindowName};
 use super::batch::{Batch, Cut};
 use super::budget::Budget;
 use super::past::Past;
-use super::ring::full_batch;
+use super::ring::RingReader;
 use super::sketches::Blueprint;
+use super::slot::Slot;
 use super::summary::Summary;
 use super::view::{Lists, Views};
 use super::window::{WindowClock, wall_clock};
 use super::windows::Windows;
-use crate::edge::Slot;
 use crate::export::hitters::Hitters;
 use crate::export::metrics::BatchMetrics;
 use crate::export::snapshot::InterfaceView;
@@ -48,7 +47,7 @@ pub enum Progress {
 pub struct Interface {
     name: String,
     tally: Arc<Tally>,
-    ring: Consumer<Slot>,
+    ring: RingReader,
     /// When the oldest packet in the ring was first seen there.
     waiting: Option<Instant>,
     windows: Windows,
@@ -69,7 +68,7 @@ pub struct Options {
     /// Its books.
     pub tally: Arc<Tally>,
     /// Where its packets come from.
-    pub ring: Consumer<Slot>,
+    pub ring: RingReader,
     /// What is kept for a report; none if there will be none.
     pub past: Option<Past>,
     /// What turns the windows.
@@ -121,21 +120,16 @@ impl Interface {
         self.ended
     }
 
-    /// Stores a batch of `batch` packets if one is due, or turns the window.
-    pub fn work(
-        &mut self,
-        buffers: &mut Buffers,
-        batch: usize,
-        cut: Cut,
-    ) -> anyhow::Result<Progress> {
+    /// Stores a batch if one is due, or turns the window.
+    pub fn work(&mut self, buffers: &mut Buffers, cut: Cut) -> anyhow::Result<Progress> {
         // Asked before looking into the ring: nothing comes after it.
-        let ended = self.ring.is_abandoned();
-        let full = full_batch(batch, self.ring.buffer().capacity());
-        let ready = self.ring.slots().min(full);
+        let ended = self.ring.has_ended();
+        let full = self.ring.full_batch();
+        let ready = self.ring.used().min(full);
         let time = Instant::now();
         if self.windows.clock().is_over(time) && !ended {
             // What is in the ring came before.
-            let mut left = self.ring.slots();
+            let mut left = self.ring.used();
             while left > 0 {
                 let count = left.min(full);
                 self.store(buffers, count)?;
@@ -168,7 +162,8 @@ impl Interface {
         if let Some(edge) = self.windows.take_held() {
             Slot::write(&edge, slots);
         }
-        self.take(slots, count)?;
+        // Out of the ring, because a window may turn in the middle of them.
+        self.ring.take(slots, count)?;
         let edges = Slot::edges(slots).count();
         if self.stores {
             let held = self.windows.store(batch, slots)?;
@@ -184,40 +179,19 @@ impl Interface {
         Ok(())
     }
 
-    /// Copies the next `count` slots out of the ring, because a window may
-    /// turn in the middle of them, and one more if they end within an edge.
-    fn take(&mut self, slots: &mut Vec<Slot>, count: usize) -> anyhow::Result<()> {
-        for count in [count, 1] {
-            let chunk = self.ring.read_chunk(count)?;
-            let (first, second) = chunk.as_slices();
-            slots.extend_from_slice(first);
-            slots.extend_from_slice(second);
-            chunk.commit_all();
-            if Slot::whole(slots, slots.len()) == slots.len() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     /// Gives up what is in the ring: there is no time for it. It is counted
     /// with what the ring had no room for.
     pub fn abandon(&mut self) {
-        let slots = self.ring.slots();
-        if slots == 0 {
+        let count = self.ring.abandon();
+        if count == 0 {
             return;
         }
-        if let Ok(left) = self.ring.read_chunk(slots) {
-            let (first, second) = left.as_slices();
-            let count = Slot::edges(&[first, second].concat()).count() as u64;
-            left.commit_all();
-            self.tally.ring_full.fetch_add(count, Relaxed);
-            tracing::warn!(
-                interface = self.name,
-                packets = count,
-                "stopped before these were stored"
-            );
-        }
+        self.tally.ring_full.fetch_add(count, Relaxed);
+        tracing::warn!(
+            interface = self.name,
+            packets = count,
+            "stopped before these were stored"
+        );
     }
 
     /// Ends the current window: nothing comes any more.
@@ -231,7 +205,7 @@ impl Interface {
 
     /// Makes the view anew if anything has changed.
     pub fn refresh(&mut self, lists: &Lists) -> crane_model::Result<()> {
-        let used = self.ring.slots() as u64;
+        let used = self.ring.used() as u64;
         self.tally.ring_used.store(used, Relaxed);
         if std::mem::take(&mut self.changed) {
             let (name, tally, windows) = (&self.name, &self.tally, &self.windows);

@@ -1,8 +1,9 @@
-//! From edges to answers.
+//! From packets to answers.
 //!
-//! A capture writes to a [`ring`], the [`worker`] drains it in batches, and each
-//! [`interface`] stores its own in the [`sketches`] of its [`windows`], within a
-//! [`budget`]. The worker answers each [`query`]; a [`pipeline`] is all of it.
+//! A capture writes to a [`sink`], which decodes and fills a [`ring`]. The
+//! [`worker`] drains it in batches, and each [`interface`] stores its own in the
+//! [`sketches`] of its [`windows`], within a [`budget`]. The worker publishes the
+//! [`view`] of each and answers each [`query`]; a [`pipeline`] is all of it.
 
 pub mod answer;
 mod batch;
@@ -12,8 +13,10 @@ pub mod key;
 pub mod past;
 pub mod pipeline;
 mod query;
-pub mod ring;
+mod ring;
+pub mod sink;
 mod sketches;
+mod slot;
 pub mod summary;
 mod view;
 pub mod weights;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -14,8 +15,10 @@ use super::budget::Budget;
 use super::interface::{Interface, Options};
 use super::key::Key;
 use super::past::Past;
-use super::ring::{PacketSink, ring};
+use super::ring::ring;
+use super::sink::PacketSink;
 use super::sketches::Blueprint;
+use super::slot::Slot;
 use super::summary::Summary;
 use super::view::Lists;
 use super::window::{Cadence, PacketTime, WindowClock};
@@ -23,7 +26,7 @@ use super::worker::{Request, Worker, WorkerHandle};
 use crate::config::length::WindowLength;
 use crate::config::size::Size;
 use crate::config::{self, Config};
-use crate::edge::{Pair, Slot};
+use crate::edge::Pair;
 use crate::export::metrics::{BatchMetrics, Exporter};
 use crate::export::snapshot::Snapshot;
 use crate::tally::Tally;
@@ -98,7 +101,6 @@ impl Pipeline {
         let worker = Worker {
             requests: receiver,
             ended: ending,
-            batch: config.sketch.batch,
             cut,
             lists: Lists {
                 top,
@@ -174,12 +176,13 @@ impl Pipeline {
         let tally = Arc::new(Tally::default());
         let share = capture.buffer_total.0 / sharing.max(1) as u64 / RING_SHARE;
         let slots = (share as usize / size_of::<Slot>()).clamp(LEAST_SLOTS, capture.ring_slots);
-        let reader = (self.handle.worker(), self.config.sketch.batch);
-        let (sink, consumer) = ring(slots, reader, Arc::clone(&tally), capture, self.sampling);
+        tally.ring_slots.store(slots as u64, Relaxed);
+        let (writer, reader) = ring(slots, self.handle.worker(), self.config.sketch.batch);
+        let sink = PacketSink::new(writer, Arc::clone(&tally), capture, self.sampling);
         let interface = Interface::new(Options {
             name: name.into(),
             tally,
-            ring: consumer,
+            ring: reader,
             past,
             clock,
             scale: u64::from(capture.sample),

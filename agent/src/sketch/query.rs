@@ -102,21 +102,23 @@ mod tests {
 
     use super::*;
     use crate::config;
-    use crate::edge::{Edge, Pair, Slot};
+    use crate::edge::{Edge, Pair};
     use crate::sketch::batch::Cut;
     use crate::sketch::budget::Budget;
     use crate::sketch::interface::{Buffers, Options, Progress};
+    use crate::sketch::ring::{RingWriter, ring};
     use crate::sketch::sketches::Blueprint;
+    use crate::sketch::slot::Slot;
     use crate::sketch::window::{PacketTime, WindowClock};
     use crate::tally::Tally;
 
     const WINDOW: u64 = 1_000_000_000;
 
     /// An interface and the other end of its ring.
-    fn interface() -> (Interface, rtrb::Producer<Slot>) {
+    fn interface() -> (Interface, RingWriter) {
         let config = config::Sketch::default();
         let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
-        let (producer, ring) = rtrb::RingBuffer::new(65536);
+        let (writer, ring) = ring(65536, std::thread::current(), 4096);
         let interface = Interface::new(Options {
             name: "eth0".into(),
             tally: Arc::new(Tally::default()),
@@ -129,7 +131,7 @@ mod tests {
             blueprint: Arc::new(blueprint),
             metrics: None,
         });
-        (interface.unwrap(), producer)
+        (interface.unwrap(), writer)
     }
 
     /// The nth pair.
@@ -139,7 +141,7 @@ mod tests {
 
     /// Stores a packet of each of these pairs.
     fn store(
-        (interface, ring): &mut (Interface, rtrb::Producer<Slot>),
+        (interface, ring): &mut (Interface, RingWriter),
         pairs: std::ops::Range<u32>,
         time: u64,
     ) {
@@ -152,12 +154,10 @@ mod tests {
             };
             Slot::write(&edge, &mut slots);
         }
-        let count = slots.len();
-        for slot in slots {
-            ring.push(slot).unwrap();
-        }
+        ring.push(&mut slots);
+        assert!(slots.is_empty(), "the ring is large enough");
         let mut buffers = Buffers::default();
-        let mut work = || interface.work(&mut buffers, count, Cut::Linger(Duration::ZERO));
+        let mut work = || interface.work(&mut buffers, Cut::Linger(Duration::ZERO));
         while work().unwrap() == Progress::Stored {}
     }
 

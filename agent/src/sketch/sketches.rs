@@ -163,7 +163,8 @@ impl Sketches {
 mod tests {
     use super::*;
     use crate::config::size::Size;
-    use crate::edge::{Edge, Slot};
+    use crate::edge::Edge;
+    use crate::sketch::slot::Slot;
 
     fn config(profile: config::Profile, memory: u64) -> config::Sketch {
         config::Sketch {

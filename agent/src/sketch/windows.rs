@@ -9,8 +9,9 @@ use super::batch::Batch;
 use super::budget::Budget;
 use super::past::{Compared, Past};
 use super::sketches::Blueprint;
+use super::slot::Slot;
 use super::window::{Bounds, Place, Window, WindowClock, wall_clock};
-use crate::edge::{Edge, Slot};
+use crate::edge::Edge;
 
 /// The number of a window over all packets, among those that turn.
 const WHOLE: u64 = u64::MAX;

@@ -16,7 +16,7 @@ use super::answer::{About, WindowName};
 use super::batch::Cut;
 use super::interface::{Buffers, Interface, Progress};
 use super::query::{Queries, Query, Reply};
-use super::ring::WorkerGone;
+use super::sink::WorkerGone;
 use super::summary::Summary;
 use super::view::Lists;
 use crate::export::snapshot::Snapshot;
@@ -114,8 +114,6 @@ pub struct Worker {
     pub requests: Receiver<Request>,
     /// Where interfaces that have ended are reported.
     pub ended: Sender<Summary>,
-    /// Packets of a full batch.
-    pub batch: usize,
     /// When a batch is stored.
     pub cut: Cut,
     /// What is published of each interface.
@@ -196,7 +194,7 @@ impl Worker {
                 interface.abandon();
             }
             let progress = interface
-                .work(buffers, self.batch, self.cut)
+                .work(buffers, self.cut)
                 .with_context(|| interface.name().to_owned())?;
             stored |= progress == Progress::Stored;
             if progress == Progress::Drained && !interface.has_ended() {
