@@ -2,9 +2,10 @@
 //! heavy hitters.
 //!
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
-//! [`http`]. Rooms know those behind them, never those before; all know
-//! [`config`] and the words [`packet`], [`edge`] and [`tally`]. [`commands`] put
-//! them together; [`eval`] and [`report`] judge.
+//! [`http`]. A room calls only those further on; [`http`] also asks back, at the
+//! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`] and
+//! [`tally`]. [`eval`] measures, [`report`] tells of a replay, and [`commands`]
+//! put it all together. `tests/rooms.rs` holds these arrows.
 
 mod capture;
 mod cli;

@@ -16,10 +16,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use super::devices::{self, NoDescriptors};
+use super::sink::PacketSink;
 use crate::config::{self, Direction};
 use crate::log::RateLimit;
 use crate::packet::{Link, Packet};
-use crate::sketch::sink::PacketSink;
 
 /// How long a stop or a lost interface may go unnoticed.
 const TICK: Duration = Duration::from_millis(100);

@@ -8,9 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::file::CaptureFile;
 use super::pace::{Extent, Pace, Speed};
+use super::sink::PacketSink;
+use crate::config;
 use crate::packet::Packet;
 use crate::sketch::pipeline::Pipeline;
-use crate::sketch::sink::PacketSink;
 use crate::sketch::summary::Summary;
 use crate::stop;
 
@@ -78,6 +79,7 @@ impl ReplayFile {
 /// Files on their way into a pipeline.
 pub struct Replay<'a> {
     pipeline: Pipeline,
+    config: config::Capture,
     speed: Speed,
     stop: &'a AtomicBool,
     /// Names that are taken.
@@ -94,9 +96,15 @@ pub struct Ended {
 
 impl<'a> Replay<'a> {
     /// Replays at this speed until `stop`.
-    pub fn new(pipeline: Pipeline, speed: Speed, stop: &'a AtomicBool) -> Self {
+    pub fn new(
+        pipeline: Pipeline,
+        config: config::Capture,
+        speed: Speed,
+        stop: &'a AtomicBool,
+    ) -> Self {
         Self {
             pipeline,
+            config,
             speed,
             stop,
             names: HashSet::new(),
@@ -202,8 +210,9 @@ impl<'a> Replay<'a> {
             None => path.to_string(),
         };
         let label = self.unique(label);
-        let sink = self.pipeline.add(&label);
-        let sink = sink.map_err(|error| format!("{error:#}"))?;
+        let writer = self.pipeline.add(&label);
+        let writer = writer.map_err(|error| format!("{error:#}"))?;
+        let sink = PacketSink::new(writer, &self.config);
         sink.tally().up.store(true, Relaxed);
         let position = position as usize;
         if file.interfaces.len() <= position {

@@ -57,7 +57,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         tracing::info!("metrics are at http://{address}/metrics");
     }
 
-    let mut replay = Replay::new(pipeline, args.speed, stop);
+    let mut replay = Replay::new(pipeline, config.capture, args.speed, stop);
     let mut files: Vec<ReplayFile> = paths.into_iter().map(ReplayFile::new).collect();
     let mut captures = Vec::new();
     loop {

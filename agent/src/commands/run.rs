@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::configure;
 use crate::capture::devices;
 use crate::capture::live::{self, LiveInterface};
+use crate::capture::sink::PacketSink;
 use crate::cli::Run;
 use crate::http::{self, ApiState};
 use crate::sketch::key::Key;
@@ -48,7 +49,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let exporter = pipeline.export()?;
     let mut interfaces = Vec::with_capacity(names.len());
     for name in &names {
-        let sink = pipeline.add(name)?;
+        let sink = PacketSink::new(pipeline.add(name)?, &config.capture);
         interfaces.push(LiveInterface::new(name, sink, &config.capture, names.len()));
     }
     live::open(&mut interfaces)?;

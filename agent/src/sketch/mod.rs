@@ -1,9 +1,9 @@
-//! From packets to answers.
+//! From edges to answers.
 //!
-//! A capture writes to a [`sink`], which decodes and fills a [`ring`]. The
-//! [`worker`] drains it in batches, and each [`interface`] stores its own in the
-//! [`sketches`] of its [`windows`], within a [`budget`]. The worker publishes the
-//! [`view`] of each and answers each [`query`]; a [`pipeline`] is all of it.
+//! A capture fills a [`ring`], the [`worker`] drains it in batches, and each
+//! [`interface`] stores its own in the [`sketches`] of its [`windows`], within a
+//! [`budget`]. The worker publishes the [`view`] of each and answers each
+//! [`query`]; a [`pipeline`] is all of it.
 
 pub mod answer;
 mod batch;
@@ -13,10 +13,9 @@ pub mod key;
 pub mod past;
 pub mod pipeline;
 mod query;
-mod ring;
-pub mod sink;
+pub mod ring;
 mod sketches;
-mod slot;
+pub mod slot;
 pub mod summary;
 mod view;
 pub mod weights;

@@ -15,8 +15,7 @@ use super::budget::Budget;
 use super::interface::{Interface, Options};
 use super::key::Key;
 use super::past::Past;
-use super::ring::ring;
-use super::sink::PacketSink;
+use super::ring::{RingWriter, ring};
 use super::sketches::Blueprint;
 use super::slot::Slot;
 use super::summary::Summary;
@@ -56,6 +55,16 @@ pub enum Mode {
         /// Store packets; otherwise they are only decoded.
         sketch: bool,
     },
+}
+
+/// The end of an interface that a capture writes to.
+pub struct InterfaceWriter {
+    /// Where edges go.
+    pub ring: RingWriter,
+    /// Its books.
+    pub tally: Arc<Tally>,
+    /// The seed that chooses which packets are looked at, if not all are.
+    pub sampling: u64,
 }
 
 /// A pipeline at work.
@@ -151,8 +160,8 @@ impl Pipeline {
         self.blueprint.device_name()
     }
 
-    /// Adds an interface or file; its packets go into the returned end.
-    pub fn add(&mut self, name: &str) -> anyhow::Result<PacketSink> {
+    /// Adds an interface or file. It ends when the returned end is dropped.
+    pub fn add(&mut self, name: &str) -> anyhow::Result<InterfaceWriter> {
         let (sharing, budget, past, clock) = match self.mode {
             Mode::Live(interfaces, length) => {
                 let cadence = Cadence::new(self.origin, length, Instant::now());
@@ -178,7 +187,11 @@ impl Pipeline {
         let slots = (share as usize / size_of::<Slot>()).clamp(LEAST_SLOTS, capture.ring_slots);
         tally.ring_slots.store(slots as u64, Relaxed);
         let (writer, reader) = ring(slots, self.handle.worker(), self.config.sketch.batch);
-        let sink = PacketSink::new(writer, Arc::clone(&tally), capture, self.sampling);
+        let writer = InterfaceWriter {
+            ring: writer,
+            tally: Arc::clone(&tally),
+            sampling: self.sampling,
+        };
         let interface = Interface::new(Options {
             name: name.into(),
             tally,
@@ -193,7 +206,7 @@ impl Pipeline {
         })?;
         let sent = self.handle.send(Request::Interface(Box::new(interface)));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
-        Ok(sink)
+        Ok(writer)
     }
 
     /// Files share no memory, so that they cannot change each other's answers.
@@ -226,7 +239,7 @@ impl Pipeline {
     }
 
     /// Waits for an interface to end; all its packets must have been delivered and
-    /// its sink dropped.
+    /// its writer dropped.
     pub fn wait_for_end(&mut self) -> anyhow::Result<Summary> {
         let Ok(summary) = self.ended.recv() else {
             // The worker has failed: joining it says why.
@@ -247,7 +260,7 @@ impl Pipeline {
     }
 
     /// Waits until all rings are drained and the last windows are published.
-    /// All sinks must be gone. What is not drained after `limit` is counted as
+    /// All writers must be gone. What is not drained after `limit` is counted as
     /// lost.
     pub fn finish(mut self, limit: Option<Duration>) -> anyhow::Result<Vec<Summary>> {
         let deadline = limit.map(|limit| Instant::now() + limit);

@@ -25,6 +25,10 @@ impl Drop for Reader {
     }
 }
 
+/// The sketch worker ended early; it says why itself.
+#[derive(Debug)]
+pub struct WorkerGone;
+
 /// The end that edges are read from.
 pub struct RingReader {
     ring: Consumer<Slot>,

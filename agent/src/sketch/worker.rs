@@ -16,7 +16,7 @@ use super::answer::{About, WindowName};
 use super::batch::Cut;
 use super::interface::{Buffers, Interface, Progress};
 use super::query::{Queries, Query, Reply};
-use super::sink::WorkerGone;
+use super::ring::WorkerGone;
 use super::summary::Summary;
 use super::view::Lists;
 use crate::export::snapshot::Snapshot;

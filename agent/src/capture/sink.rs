@@ -10,10 +10,11 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::ring::RingWriter;
-use super::slot::Slot;
 use crate::edge::Edge;
 use crate::packet::Packet;
+use crate::sketch::pipeline::InterfaceWriter;
+use crate::sketch::ring::{RingWriter, WorkerGone};
+use crate::sketch::slot::Slot;
 use crate::tally::{Ignored, Tally};
 use crate::{config, decode};
 
@@ -42,15 +43,14 @@ struct Pending {
 }
 
 impl PacketSink {
-    /// A sink that writes to `ring`; the seed chooses which packets are looked
-    /// at, if not all are.
-    pub fn new(ring: RingWriter, tally: Arc<Tally>, config: &config::Capture, seed: u64) -> Self {
+    /// The sink that writes to an interface.
+    pub fn new(interface: InterfaceWriter, config: &config::Capture) -> Self {
         Self {
-            tally,
-            ring,
+            tally: interface.tally,
+            ring: interface.ring,
             decode: config.into(),
             one_in: config.sample,
-            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            rng: Xoshiro256PlusPlus::seed_from_u64(interface.sampling),
             pending: Pending::default(),
         }
     }
@@ -146,10 +146,6 @@ impl Drop for PacketSink {
     }
 }
 
-/// The sketch worker ended early; it says why itself.
-#[derive(Debug)]
-pub struct WorkerGone;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,8 +156,12 @@ mod tests {
     fn a_full_ring_drops_the_newest_and_counts_it() {
         let tally = Arc::new(Tally::default());
         let (writer, mut reader) = ring(4, thread::current(), 2);
-        let config = config::Capture::default();
-        let mut sink = PacketSink::new(writer, Arc::clone(&tally), &config, 1);
+        let interface = InterfaceWriter {
+            ring: writer,
+            tally: Arc::clone(&tally),
+            sampling: 1,
+        };
+        let mut sink = PacketSink::new(interface, &config::Capture::default());
         let mut frame = Vec::new();
         etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
             .udp(1, 2)
