@@ -131,9 +131,7 @@ impl Interface {
             // What is in the ring came before.
             let mut left = self.ring.used();
             while left > 0 {
-                let count = left.min(full);
-                self.store(buffers, count)?;
-                left -= count;
+                left = left.saturating_sub(self.store(buffers, left.min(full))?);
             }
             self.windows.turn_at(time, wall_clock())?;
             self.changed = true;
@@ -154,8 +152,9 @@ impl Interface {
         Ok(Progress::Waiting)
     }
 
-    /// Stores what is in the next `count` slots of the ring.
-    fn store(&mut self, buffers: &mut Buffers, count: usize) -> anyhow::Result<()> {
+    /// Stores what is in the next `count` slots of the ring, and in one more if
+    /// they end within an edge. How many those were.
+    fn store(&mut self, buffers: &mut Buffers, count: usize) -> anyhow::Result<usize> {
         let start = Instant::now();
         let Buffers { slots, batch } = buffers;
         slots.clear();
@@ -163,7 +162,7 @@ impl Interface {
             Slot::write(&edge, slots);
         }
         // Out of the ring, because a window may turn in the middle of them.
-        self.ring.take(slots, count)?;
+        let taken = self.ring.take(slots, count)?;
         let edges = Slot::edges(slots).count();
         if self.stores {
             let held = self.windows.store(batch, slots)?;
@@ -176,7 +175,7 @@ impl Interface {
         if let Some(metrics) = &self.metrics {
             metrics.record(count, start.elapsed());
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// Gives up what is in the ring: there is no time for it. It is counted
@@ -269,4 +268,57 @@ impl Interface {
 /// The same without the name that was asked for.
 fn unnamed<K>(flow: Flow<K>) -> Flow<()> {
     flow.rename(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use crane_model::Secret;
+
+    use super::*;
+    use crate::config;
+    use crate::config::length::WindowLength;
+    use crate::edge::{Edge, Pair};
+    use crate::sketch::ring::ring;
+    use crate::sketch::window::Cadence;
+
+    /// Batches end within an edge of two slots, and one more slot is taken.
+    #[test]
+    fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
+        let config = config::Sketch::default();
+        let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+        let (mut writer, ring) = ring(64, thread::current(), 3);
+        let tally = Arc::new(Tally::default());
+        let past = Instant::now() - Duration::from_secs(1);
+        let cadence = Cadence::new(past, WindowLength(Duration::from_millis(100)), past);
+        let mut interface = Interface::new(Options {
+            name: "eth0".into(),
+            tally: Arc::clone(&tally),
+            ring,
+            past: None,
+            clock: WindowClock::Monotonic(cadence),
+            scale: 1,
+            stores: true,
+            budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
+            blueprint: Arc::new(blueprint),
+            metrics: None,
+        })
+        .unwrap();
+        let (src, dst) = (1u128.into(), 2u128.into());
+        let edge = Edge {
+            name: Pair::V6(src, dst).name(),
+            bytes: 100,
+            time: 0,
+        };
+        let mut slots = Vec::new();
+        (0..4).for_each(|_| Slot::write(&edge, &mut slots));
+        writer.push(&mut slots);
+        let mut buffers = Buffers::default();
+        let work = interface.work(&mut buffers, Cut::Count);
+        assert_eq!(work.unwrap(), Progress::Stored);
+        assert_eq!(tally.edges.load(Relaxed), 4);
+        assert_eq!(interface.windows.last().unwrap().packets, 4);
+    }
 }

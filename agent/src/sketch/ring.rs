@@ -93,8 +93,9 @@ impl RingReader {
     }
 
     /// Moves the next `count` slots to the end of `slots`, and one more if they
-    /// end within an edge.
-    pub fn take(&mut self, slots: &mut Vec<Slot>, count: usize) -> anyhow::Result<()> {
+    /// end within an edge. How many those were.
+    pub fn take(&mut self, slots: &mut Vec<Slot>, count: usize) -> anyhow::Result<usize> {
+        let before = slots.len();
         for count in [count, 1] {
             let chunk = self.ring.read_chunk(count)?;
             let (first, second) = chunk.as_slices();
@@ -105,7 +106,7 @@ impl RingReader {
                 break;
             }
         }
-        Ok(())
+        Ok(slots.len() - before)
     }
 
     /// Gives up all that is in the ring; how many edges that were.
