@@ -143,67 +143,6 @@ pub struct Edge {
     pub time: u64,
 }
 
-/// An edge in 24 bytes, or the first or second half of one: IPv6 takes two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Slot([u64; 3]);
-
-/// Set in a slot that goes on in the next one.
-const GOES_ON: u64 = 1 << 32;
-
-impl Slot {
-    /// Appends an edge.
-    #[inline]
-    pub fn write(edge: &Edge, slots: &mut Vec<Self>) {
-        let bytes = u64::from(edge.bytes);
-        match edge.name {
-            AnyName::Narrow([name]) => slots.push(Self([bytes, edge.time, name])),
-            AnyName::Wide([first, rest @ ..]) => {
-                slots.extend([Self([bytes | GOES_ON, edge.time, first]), Self(rest)]);
-            }
-        }
-    }
-
-    /// The edge at the front and what follows it; none if it is not whole.
-    #[inline]
-    pub fn split_first(slots: &[Self]) -> Option<(Edge, &[Self])> {
-        let (Self([head, time, first]), mut rest) = slots.split_first()?;
-        let name = if head & GOES_ON == 0 {
-            AnyName::Narrow([*first])
-        } else {
-            let (Self([b, c, d]), behind) = rest.split_first()?;
-            rest = behind;
-            AnyName::Wide([*first, *b, *c, *d])
-        };
-        let edge = Edge {
-            name,
-            bytes: *head as u32,
-            time: *time,
-        };
-        Some((edge, rest))
-    }
-
-    /// All edges, as far as they are whole.
-    pub fn edges(mut slots: &[Self]) -> impl Iterator<Item = Edge> {
-        std::iter::from_fn(move || {
-            let (edge, rest) = Self::split_first(slots)?;
-            slots = rest;
-            Some(edge)
-        })
-    }
-
-    /// How many of the first `most` slots hold whole edges.
-    pub fn whole(slots: &[Self], most: usize) -> usize {
-        let mut rest = slots;
-        while let Some((_, behind)) = Self::split_first(rest) {
-            if slots.len() - behind.len() > most {
-                break;
-            }
-            rest = behind;
-        }
-        slots.len() - rest.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,24 +174,5 @@ mod tests {
         let [v4, v6, ..] = pairs();
         assert_eq!(Pair::between(v4.src(), v6.dst()), None);
         assert_eq!(pairs()[3].src().to_string(), "::ffff:5.6.7.8");
-    }
-
-    #[test]
-    fn slots_hold_edges_of_both_kinds_and_never_half_of_one() {
-        assert_eq!(size_of::<Slot>(), 24);
-        let edges = pairs().map(|pair| Edge {
-            name: pair.name(),
-            bytes: u32::MAX,
-            time: u64::MAX,
-        });
-        let mut slots = Vec::new();
-        edges.iter().for_each(|edge| Slot::write(edge, &mut slots));
-        assert_eq!(slots.len(), 6);
-        assert!(Slot::edges(&slots).eq(edges));
-        let whole = [0, 1, 1, 3, 4, 4, 6];
-        for (most, whole) in whole.into_iter().enumerate() {
-            assert_eq!(Slot::whole(&slots, most), whole, "of {most}");
-            assert_eq!(Slot::whole(&slots[..most], 9), whole, "in {most}");
-        }
     }
 }

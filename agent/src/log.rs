@@ -3,14 +3,23 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use tracing::Level;
 
-use crate::cli::{Cli, LogFormat};
 use crate::plain;
 
-/// Starts logging as the command line says.
-pub fn start(cli: &Cli) {
-    let level = match (cli.quiet, cli.verbose) {
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Starts logging: less if `quiet`, more the more `verbose`.
+pub fn start(quiet: bool, verbose: u8, format: LogFormat) {
+    let level = match (quiet, verbose) {
         (true, _) => Level::ERROR,
         (_, 0) => Level::INFO,
         (_, 1) => Level::DEBUG,
@@ -21,7 +30,7 @@ pub fn start(cli: &Cli) {
         .with_max_level(level)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
-    match cli.log_format {
+    match format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().init(),
     }
@@ -35,9 +44,9 @@ pub fn fatal(error: &anyhow::Error) {
 
 /// Lets an error that repeats itself through now and then.
 #[derive(Default)]
-pub struct Seldom(Option<Instant>);
+pub struct RateLimit(Option<Instant>);
 
-impl Seldom {
+impl RateLimit {
     const PAUSE: Duration = Duration::from_secs(10);
 
     /// Whether it is time to say it again.

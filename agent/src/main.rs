@@ -1,11 +1,12 @@
 //! crane-agent: captures packets, sketches who talks to whom, exports the
 //! heavy hitters.
 //!
-//! The way of a packet: [`capture`] → [`decode`] → [`ring`] → [`worker`] →
-//! [`snapshot`] → [`metrics`] and [`http`].
+//! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
+//! [`http`]. A room calls only those further on; [`http`] also asks back, at the
+//! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`] and
+//! [`tally`]. [`eval`] measures, [`report`] tells of a replay, and [`commands`]
+//! put it all together. `tests/rooms.rs` holds these arrows.
 
-mod batch;
-mod budget;
 mod capture;
 mod cli;
 mod commands;
@@ -13,28 +14,15 @@ mod config;
 mod decode;
 mod edge;
 mod eval;
-mod hitters;
+mod export;
 mod http;
-mod lane;
 mod log;
-mod metrics;
-mod pipeline;
+mod packet;
 mod plain;
-mod process;
-mod question;
 mod report;
-mod ring;
-mod sample;
-mod size;
-mod sketches;
-mod small_file;
-mod snapshot;
-mod span;
+mod sketch;
 mod stop;
 mod tally;
-mod weights;
-mod window_clock;
-mod worker;
 
 use std::process::ExitCode;
 
@@ -45,7 +33,7 @@ const BAD_CONFIG: u8 = 78;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    log::start(&cli);
+    log::start(cli.quiet, cli.verbose, cli.log_format);
     match commands::run(cli.command) {
         Ok(code) => code,
         Err(error) if log::is_closed_pipe(&error) => ExitCode::SUCCESS,

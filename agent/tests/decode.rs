@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use common::samples::{self, Sample};
+use common::packets::{self, TestPacket};
 use common::{agent, json, write_capture};
 use serde_json::{Value, json};
 
@@ -128,18 +128,18 @@ fn ignored(report: &Value) -> BTreeMap<String, u64> {
     serde_json::from_value(report["ignored"].clone()).unwrap()
 }
 
-/// Samples as captures, one for each link type; each sample a few times.
-fn captures(folder: &Path) -> Vec<(std::path::PathBuf, Vec<Sample>)> {
-    let mut by_link: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
-    for (n, sample) in samples::all().into_iter().enumerate() {
-        let times = std::iter::repeat_n(sample.clone(), 1 + n % 3);
-        by_link.entry(sample.link).or_default().extend(times);
+/// Test packets as captures, one for each link type; each a few times.
+fn captures(folder: &Path) -> Vec<(std::path::PathBuf, Vec<TestPacket>)> {
+    let mut by_link: BTreeMap<u32, Vec<TestPacket>> = BTreeMap::new();
+    for (n, packet) in packets::all().into_iter().enumerate() {
+        let times = std::iter::repeat_n(packet.clone(), 1 + n % 3);
+        by_link.entry(packet.link).or_default().extend(times);
     }
-    let write = |(link, samples): (u32, Vec<Sample>)| {
+    let write = |(link, known): (u32, Vec<TestPacket>)| {
         let path = folder.join(format!("link-{link}.pcap"));
-        let packets: Vec<Vec<u8>> = samples.iter().map(|sample| sample.data.clone()).collect();
+        let packets: Vec<Vec<u8>> = known.iter().map(|packet| packet.data.clone()).collect();
         write_capture(&path, link, &packets);
-        (path, samples)
+        (path, known)
     };
     by_link.into_iter().map(write).collect()
 }
@@ -147,21 +147,21 @@ fn captures(folder: &Path) -> Vec<(std::path::PathBuf, Vec<Sample>)> {
 #[test]
 fn pairs_packets_and_bytes_are_those_tshark_finds() {
     let folder = tempfile::tempdir().unwrap();
-    for (path, samples) in captures(folder.path()) {
+    for (path, known) in captures(folder.path()) {
         // Of PPP with a direction, the byte that tells the direction.
-        let hidden = u64::from(samples[0].link == 204);
+        let hidden = u64::from(known[0].link == 204);
         let found = tshark(&path, hidden);
-        assert_eq!(found.packets, samples.len() as u64);
+        assert_eq!(found.packets, known.len() as u64);
         for (decap, expected) in [("outer", &found.outer), ("inner", &found.inner)] {
             let report = replay(&path, &format!("decap = {decap:?}"));
             let name = format!("{}, {decap}", path.display());
             let differences = differences(&traffic(&report), expected);
             assert!(differences.is_empty(), "{name}: {differences:#?}");
             let edges: u64 = expected.values().map(|(packets, _)| packets).sum();
-            assert_eq!(report["packets"], samples.len(), "{name}");
+            assert_eq!(report["packets"], known.len(), "{name}");
             assert_eq!(report["edges"], edges, "{name}");
             let mut reasons = BTreeMap::new();
-            for reason in samples.iter().filter_map(|sample| sample.outer.err()) {
+            for reason in known.iter().filter_map(|packet| packet.outer.err()) {
                 *reasons.entry(reason.to_owned()).or_default() += 1;
             }
             assert_eq!(ignored(&report), reasons, "{name}");
@@ -179,10 +179,10 @@ fn what_is_switched_off_is_counted_as_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cooked.pcap");
     let packet = |n: u8, packet_type| {
-        let ip = common::frame::ip(samples::v4(n), common::frame::UDP, &[]);
+        let ip = common::frame::ip(packets::v4(n), common::frame::UDP, &[]);
         common::frame::sll(packet_type, common::frame::IPV4, &ip)
     };
-    let v6 = common::frame::ip(samples::v6(1), common::frame::UDP, &[]);
+    let v6 = common::frame::ip(packets::v6(1), common::frame::UDP, &[]);
     let v6 = common::frame::sll(0, common::frame::IPV6, &v6);
     write_capture(&path, 113, &[packet(1, 0), packet(2, 4), packet(3, 4), v6]);
     let count = |settings| {

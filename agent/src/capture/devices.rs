@@ -13,7 +13,7 @@ use pcap::Device;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use super::pattern::Pattern;
+use crate::config::pattern::Pattern;
 
 /// Messages of rtnetlink: an error, an interface, the question for one.
 const ERROR: u16 = 2;

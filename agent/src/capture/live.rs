@@ -16,11 +16,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use super::devices::{self, NoDescriptors};
-use super::{Link, Packet};
-use crate::config;
-use crate::decode::Direction;
-use crate::log::Seldom;
-use crate::ring::Tap;
+use super::sink::PacketSink;
+use crate::config::{self, Direction};
+use crate::log::RateLimit;
+use crate::packet::{Link, Packet};
 
 /// How long a stop or a lost interface may go unnoticed.
 const TICK: Duration = Duration::from_millis(100);
@@ -44,14 +43,14 @@ const IN_BLOCKS: u64 = 1 << 20;
 const GATHER: Duration = Duration::from_millis(1);
 
 /// An interface and where its packets go.
-pub struct Interface {
+pub struct LiveInterface {
     name: String,
-    tap: Tap,
+    sink: PacketSink,
     capture: Option<Open>,
     /// Where it comes from while it is being opened again.
     opening: Option<Receiver<anyhow::Result<Open>>>,
     retry_at: Instant,
-    shortage: Seldom,
+    shortage: RateLimit,
     settings: Settings,
 }
 
@@ -90,18 +89,18 @@ impl Wrapping {
     }
 }
 
-impl Interface {
+impl LiveInterface {
     /// The interface `name`, one of `sharing` that share the kernel buffer;
     /// not yet open.
-    pub fn new(name: &str, tap: Tap, settings: &config::Capture, sharing: usize) -> Self {
+    pub fn new(name: &str, sink: PacketSink, settings: &config::Capture, sharing: usize) -> Self {
         let buffer = settings.buffer_total.0 / sharing.max(1) as u64;
         Self {
             name: name.into(),
-            tap,
+            sink,
             capture: None,
             opening: None,
             retry_at: Instant::now(),
-            shortage: Seldom::default(),
+            shortage: RateLimit::default(),
             settings: Settings {
                 capture: settings.clone(),
                 buffer: buffer.clamp(BUFFER.0, BUFFER.1),
@@ -116,7 +115,7 @@ impl Interface {
 
     fn begin(&mut self, open: Open) {
         self.capture = Some(open);
-        self.tap.tally().up.store(true, Relaxed);
+        self.sink.tally().up.store(true, Relaxed);
     }
 
     /// Opens it again, in a thread of its own: names in a filter are looked up
@@ -176,9 +175,9 @@ impl Interface {
             return 0;
         };
         open.quiet = false;
-        let (tap, link) = (&mut self.tap, open.link);
+        let (sink, link) = (&mut self.sink, open.link);
         let result = open.capture.dispatch(Some(MOST_AT_ONCE), |packet| {
-            tap.offer(&Packet {
+            sink.offer(&Packet {
                 data: packet.data,
                 wire_len: packet.header.len,
                 // Nobody asks: stamps jump with the wall clock.
@@ -187,7 +186,7 @@ impl Interface {
                 interface: 0,
             });
         });
-        self.tap.hand_over();
+        self.sink.hand_over();
         result.unwrap_or_else(|error| {
             self.lose(&error);
             0
@@ -203,7 +202,7 @@ impl Interface {
         self.count_drops();
         self.capture = None;
         self.retry_at = Instant::now() + RETRY;
-        self.tap.tally().up.store(false, Relaxed);
+        self.sink.tally().up.store(false, Relaxed);
     }
 
     /// Books what the kernel and the interface lost.
@@ -213,7 +212,7 @@ impl Interface {
         };
         (open.looked_at, open.quiet) = (Instant::now(), true);
         if let Ok(stats) = open.capture.stats() {
-            let tally = self.tap.tally();
+            let tally = self.sink.tally();
             tally
                 .kernel_drops
                 .fetch_add(open.dropped.advance(stats.dropped), Relaxed);
@@ -303,7 +302,7 @@ impl Settings {
 
 /// Opens all interfaces. One that is down or gone by now is opened when it is
 /// back; if none can be opened, that is an error.
-pub fn open(interfaces: &mut [Interface]) -> anyhow::Result<()> {
+pub fn open(interfaces: &mut [LiveInterface]) -> anyhow::Result<()> {
     let (all, mut failed) = (interfaces.len(), Vec::new());
     for interface in interfaces.iter_mut() {
         failed.extend(interface.open().err().map(|error| (&interface.name, error)));
@@ -318,7 +317,7 @@ pub fn open(interfaces: &mut [Interface]) -> anyhow::Result<()> {
 }
 
 /// Captures until `stop`, then takes what the kernel still has.
-pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) -> anyhow::Result<()> {
+pub fn run(mut interfaces: Vec<LiveInterface>, stop: &AtomicBool) -> anyhow::Result<()> {
     let watched = watch(&mut interfaces, stop);
     let until = Instant::now() + LAST;
     for interface in &mut interfaces {
@@ -329,7 +328,7 @@ pub fn run(mut interfaces: Vec<Interface>, stop: &AtomicBool) -> anyhow::Result<
 }
 
 /// Drains whichever interface has packets until `stop`.
-fn watch(interfaces: &mut [Interface], stop: &AtomicBool) -> rustix::io::Result<()> {
+fn watch(interfaces: &mut [LiveInterface], stop: &AtomicBool) -> rustix::io::Result<()> {
     let tick = Timespec {
         tv_sec: 0,
         tv_nsec: TICK.as_nanos() as i64,
@@ -338,7 +337,7 @@ fn watch(interfaces: &mut [Interface], stop: &AtomicBool) -> rustix::io::Result<
     for (at, interface) in interfaces.iter().enumerate() {
         interface.register(&epoll, at)?;
     }
-    let in_blocks = interfaces.iter().all(Interface::is_in_blocks);
+    let in_blocks = interfaces.iter().all(LiveInterface::is_in_blocks);
     let mut ready: Vec<epoll::Event> = Vec::with_capacity(interfaces.len());
     let mut looked_at = Instant::now();
     while !stop.load(Relaxed) {

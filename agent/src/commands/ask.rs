@@ -1,13 +1,16 @@
 //! `crane-agent query` and `crane-agent top`: clients of a running agent.
 
-use std::borrow::Cow;
-use std::io::Write;
+use std::io::{self, Write};
 
-use serde_json::Value;
+use serde::Serialize;
 
-use crate::cli::{Ask, By, Query, ReportFormat, Top, WindowName};
+use crate::cli::{Ask, By, Query, ReportFormat, Top};
+use crate::http::answers::{
+    self, Estimate, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
+};
 use crate::http::client;
 use crate::plain;
+use crate::sketch::answer::WindowName;
 
 /// Asks about a pair or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
@@ -18,76 +21,89 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     add("src", &args.src);
     add("dst", &args.dst);
     add("ip", &args.node);
-    let path = if args.node.is_some() {
-        "/api/v1/node"
-    } else {
-        "/api/v1/flow"
-    };
-    let answer = client::get(&args.ask.agent, path, &parameters)?;
-    if args.ask.format == ReportFormat::Json {
-        return Ok(writeln!(out, "{answer:#}")?);
+    let agent = &args.ask.agent;
+    if args.node.is_some() {
+        let answer: NodeAnswer = client::get(agent, answers::NODE, &parameters)?;
+        if args.ask.format == ReportFormat::Json {
+            return write_json(out, &answer);
+        }
+        write_head(out)?;
+        for node in &answer.interfaces {
+            write_estimate(out, &node.interface, node.window, "sent", &node.sent)?;
+            write_estimate(
+                out,
+                &node.interface,
+                node.window,
+                "received",
+                &node.received,
+            )?;
+        }
+        return Ok(());
     }
-    writeln!(
+    let answer: FlowAnswer = client::get(agent, answers::FLOW, &parameters)?;
+    if args.ask.format == ReportFormat::Json {
+        return write_json(out, &answer);
+    }
+    write_head(out)?;
+    for flow in &answer.interfaces {
+        write_estimate(out, &flow.interface, flow.window, "pair", &flow.estimate)?;
+    }
+    Ok(())
+}
+
+fn write_head(out: &mut impl Write) -> anyhow::Result<()> {
+    Ok(writeln!(
         out,
         "{:<24} {:<8} {:<9} {:>14} {:>16} {:>24}",
         "interface", "window", "", "packets", "bytes", "between"
-    )?;
-    for entry in answer["interfaces"].as_array().into_iter().flatten() {
-        for (key, shown) in [
-            ("estimate", "pair"),
-            ("sent", "sent"),
-            ("received", "received"),
-        ] {
-            let estimate = &entry[key];
-            if estimate.is_null() {
-                continue;
-            }
-            let between = format!("{} and {}", estimate["low"], estimate["high"]);
-            writeln!(
-                out,
-                "{:<24} {:<8} {shown:<9} {:>14} {:>16} {between:>24}",
-                text(&entry["interface"]),
-                text(&entry["window"]),
-                estimate["packets"].to_string(),
-                bytes(estimate),
-            )?;
-        }
-    }
-    Ok(())
+    )?)
+}
+
+fn write_estimate(
+    out: &mut impl Write,
+    interface: &str,
+    window: WindowName,
+    what: &str,
+    estimate: &Estimate,
+) -> anyhow::Result<()> {
+    let between = format!("{} and {}", estimate.low, estimate.high);
+    Ok(writeln!(
+        out,
+        "{:<24} {:<8} {what:<9} {:>14} {:>16} {between:>24}",
+        plain::text(interface),
+        window.name(),
+        estimate.packets,
+        bytes(estimate),
+    )?)
 }
 
 /// Shows who is heavy.
 pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
     let mut parameters = common(&args.ask);
-    let by = if args.by == By::Bytes {
-        "bytes"
-    } else {
-        "packets"
+    let by = match args.by {
+        By::Bytes => "bytes",
+        By::Packets => "packets",
     };
     parameters.push(("by", by.into()));
-    let answer = client::get(&args.ask.agent, "/api/v1/heavy-hitters", &parameters)?;
+    let answer: HeavyHitters = client::get(&args.ask.agent, answers::HEAVY_HITTERS, &parameters)?;
     if args.ask.format == ReportFormat::Json {
-        return Ok(writeln!(out, "{answer:#}")?);
+        return write_json(out, &answer);
     }
-    for interface in answer["interfaces"].as_array().into_iter().flatten() {
+    for interface in &answer.interfaces {
         writeln!(
             out,
             "{}: {} packets, {} bytes in {:.0} s ({} window)",
-            text(&interface["interface"]),
-            interface["packets"],
-            interface["bytes"],
-            interface["seconds"].as_f64().unwrap_or(0.0),
-            text(&interface["window"]),
+            plain::text(&interface.interface),
+            interface.state.packets,
+            interface.state.bytes,
+            interface.state.seconds,
+            interface.window.name(),
         )?;
-        write_list(out, "pairs", &interface["pairs"], |entry| {
-            format!("{} → {}", text(&entry["src"]), text(&entry["dst"]))
-        })?;
-        write_list(out, "sources", &interface["sources"], |entry| {
-            text(&entry["ip"]).into_owned()
-        })?;
-        write_list(out, "destinations", &interface["destinations"], |entry| {
-            text(&entry["ip"]).into_owned()
-        })?;
+        let pair = |pair: &HeavyPair| (format!("{} → {}", pair.src, pair.dst), pair.estimate);
+        let node = |node: &HeavyNode| (node.ip.to_string(), node.estimate);
+        write_list(out, "pairs", interface.pairs.iter().map(pair))?;
+        write_list(out, "sources", interface.sources.iter().map(node))?;
+        write_list(out, "destinations", interface.destinations.iter().map(node))?;
     }
     Ok(())
 }
@@ -95,41 +111,36 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
 fn write_list(
     out: &mut impl Write,
     title: &str,
-    list: &Value,
-    name: fn(&Value) -> String,
+    entries: impl ExactSizeIterator<Item = (String, Estimate)>,
 ) -> anyhow::Result<()> {
-    let Some(entries) = list.as_array().filter(|entries| !entries.is_empty()) else {
+    if entries.len() == 0 {
         return Ok(());
-    };
-    writeln!(out, "\n  {title:<84} {:>14} {:>16}", "packets", "bytes")?;
-    for entry in entries {
-        let (packets, bytes) = (entry["packets"].to_string(), bytes(entry));
-        writeln!(out, "  {:<84} {packets:>14} {bytes:>16}", name(entry))?;
     }
-    writeln!(out)?;
-    Ok(())
+    writeln!(out, "\n  {title:<84} {:>14} {:>16}", "packets", "bytes")?;
+    for (name, estimate) in entries {
+        let (packets, bytes) = (estimate.packets, bytes(&estimate));
+        writeln!(out, "  {name:<84} {packets:>14} {bytes:>16}")?;
+    }
+    Ok(writeln!(out)?)
 }
 
-/// The bytes of an entry, or what was counted of them.
-fn bytes(entry: &Value) -> String {
-    match (entry["bytes"].as_u64(), entry["bytes_at_least"].as_u64()) {
+fn write_json(out: &mut impl Write, answer: &impl Serialize) -> anyhow::Result<()> {
+    // As an error of the output, which may be a closed pipe.
+    serde_json::to_writer_pretty(&mut *out, answer).map_err(io::Error::from)?;
+    Ok(writeln!(out)?)
+}
+
+/// The bytes, or what was counted of them.
+fn bytes(estimate: &Estimate) -> String {
+    match (estimate.bytes, estimate.bytes_at_least) {
         (Some(bytes), _) => bytes.to_string(),
-        (None, Some(bytes)) if bytes > 0 => format!("≥ {bytes}"),
-        _ => "unknown".into(),
+        (None, 0) => "unknown".into(),
+        (None, bytes) => format!("≥ {bytes}"),
     }
 }
 
 fn common(ask: &Ask) -> Vec<(&'static str, String)> {
-    let window = ask.window.map(|window| match window {
-        WindowName::Current => "current",
-        WindowName::Last => "last",
-    });
     let interface = ask.interface.iter().map(|name| ("interface", name.clone()));
-    interface
-        .chain(window.map(|name| ("window", name.into())))
-        .collect()
-}
-
-fn text(value: &Value) -> Cow<'_, str> {
-    plain::text(value.as_str().unwrap_or_default())
+    let window = ask.window.map(|window| ("window", window.name().into()));
+    interface.chain(window).collect()
 }

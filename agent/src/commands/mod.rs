@@ -2,7 +2,6 @@
 
 mod ask;
 mod eval;
-mod pace;
 mod replay;
 mod run;
 mod train;
@@ -13,10 +12,10 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use crate::capture::devices;
+use crate::capture::{devices, synthetic};
 use crate::cli::{Cli, Command, SketchArgs};
 use crate::config::Config;
-use crate::{plain, sample};
+use crate::plain;
 
 /// Runs a command; the exit code is its answer.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -54,7 +53,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             packets,
             seed,
         } => {
-            sample::write(&file, kind, packets, seed)?;
+            synthetic::write(&file, kind, packets, seed)?;
             writeln!(out, "{}: {packets} packets", plain::path(&file))?;
         }
         Command::Man => write_manual(&mut out)?,

@@ -1,18 +1,19 @@
 //! `crane-agent run`: live capture until a signal.
 
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
 use super::configure;
 use crate::capture::devices;
-use crate::capture::live::{self, Interface};
+use crate::capture::live::{self, LiveInterface};
+use crate::capture::sink::PacketSink;
 use crate::cli::Run;
-use crate::http::{self, Source};
-use crate::pipeline::{Key, Pipeline, Purpose};
-use crate::report::Summary;
+use crate::http::{self, ApiState};
+use crate::sketch::key::Key;
+use crate::sketch::pipeline::{Mode, Pipeline};
+use crate::sketch::summary::Summary;
 use crate::stop::{self, Hangup};
 
 /// How long packets that wait in the rings are still stored after a stop.
@@ -34,7 +35,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let stop = stop::on_signal(Hangup::Ignored)?;
     let listeners = http::bind(&config.export)?;
     let address = listeners.address()?;
-    let purpose = Purpose::Live(names.len(), config.window.length);
+    let mode = Mode::Live(names.len(), config.window.length);
     let key = match args.sketch.seed {
         None => Key::draw()?,
         Some(seed) => {
@@ -44,20 +45,20 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
             Key::of_seed(seed)
         }
     };
-    let mut pipeline = Pipeline::start(&config, purpose, config.export.top, &key)?;
+    let mut pipeline = Pipeline::start(&config, mode, config.export.top, &key)?;
     let exporter = pipeline.export()?;
     let mut interfaces = Vec::with_capacity(names.len());
     for name in &names {
-        let tap = pipeline.add(name)?;
-        interfaces.push(Interface::new(name, tap, &config.capture, names.len()));
+        let sink = PacketSink::new(pipeline.add(name)?, &config.capture);
+        interfaces.push(LiveInterface::new(name, sink, &config.capture, names.len()));
     }
     live::open(&mut interfaces)?;
-    let source = Source {
+    let state = ApiState {
         exporter,
-        snapshot: Arc::clone(&pipeline.snapshot),
-        desk: pipeline.desk.clone(),
+        snapshot: pipeline.snapshot(),
+        worker: pipeline.handle(),
     };
-    http::serve(listeners, source)?;
+    http::serve(listeners, state)?;
 
     let captures: Vec<_> = share_out(interfaces)
         .into_iter()
@@ -87,9 +88,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
 }
 
 /// Spreads the interfaces over one thread for each core.
-fn share_out(interfaces: Vec<Interface>) -> Vec<Vec<Interface>> {
+fn share_out(interfaces: Vec<LiveInterface>) -> Vec<Vec<LiveInterface>> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let mut shares: Vec<Vec<Interface>> = Vec::new();
+    let mut shares: Vec<Vec<LiveInterface>> = Vec::new();
     shares.resize_with(cores.min(interfaces.len()), Vec::new);
     let count = shares.len();
     for (at, interface) in interfaces.into_iter().enumerate() {

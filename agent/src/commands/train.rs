@@ -12,8 +12,9 @@ use crane_model::train::{Options, Trainer};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{Part, Train};
+use crate::config::Profile;
+use crate::sketch::weights;
 use crate::stop::{self, Hangup};
-use crate::weights::{self, Profile};
 
 /// Trains the profile that was asked for.
 pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {

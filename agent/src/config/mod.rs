@@ -1,7 +1,11 @@
 //! What can be configured. `agent/crane-agent.toml` documents every key;
 //! [`read`] says how a configuration comes about and what is wrong with it.
 
+pub mod length;
+pub mod pattern;
 mod read;
+pub mod size;
+pub mod small_file;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,17 +13,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use crane_model::DeviceChoice;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::capture::pattern::Pattern;
-use crate::decode;
 use crate::edge::Pair;
-use crate::size::Size;
-use crate::span::Span;
-use crate::weights::Profile;
 
+use length::WindowLength;
+use pattern::Pattern;
 pub use read::ConfigError;
+use size::Size;
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq)]
@@ -60,11 +63,11 @@ pub struct Capture {
     #[serde(deserialize_with = "in_range::<_, usize, 1024, 16777216>")]
     pub ring_slots: usize,
     /// Whose addresses count when packets travel within packets.
-    pub decap: decode::Decap,
+    pub decap: Decap,
     /// Whether IPv6 counts.
     pub ipv6: bool,
     /// Which packets count.
-    pub direction: decode::Direction,
+    pub direction: Direction,
 }
 
 /// `[window]`
@@ -73,7 +76,7 @@ pub struct Capture {
 pub struct Window {
     /// How long a window is.
     #[serde(deserialize_with = "window_length")]
-    pub length: Span,
+    pub length: WindowLength,
 }
 
 /// `[sketch]`
@@ -120,6 +123,40 @@ pub struct Export {
     pub watch: Vec<Watched>,
 }
 
+/// Whose addresses count when IP packets travel within IP packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decap {
+    /// Those of the tunnel.
+    #[default]
+    Outer,
+    /// Those of the innermost packet of VXLAN, GRE and IP-in-IP.
+    Inner,
+}
+
+/// Which packets count, as seen from the machine that captures them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// All.
+    #[default]
+    Both,
+    /// Those that came in.
+    In,
+    /// Those that went out.
+    Out,
+}
+
+/// A kind of sketch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Dense layers, as in the paper.
+    Paper,
+    /// Narrow cells, for real traffic.
+    Packed,
+}
+
 /// A pair of the watch list.
 #[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
 #[serde(try_from = "Ends")]
@@ -153,20 +190,9 @@ impl Default for Capture {
             sample: 1,
             buffer_total: Size(128 << 20),
             ring_slots: 65536,
-            decap: decode::Decap::Outer,
+            decap: Decap::Outer,
             ipv6: true,
-            direction: decode::Direction::Both,
-        }
-    }
-}
-
-impl Capture {
-    /// What to make of a packet.
-    pub fn decode(&self) -> decode::Options {
-        decode::Options {
-            decap: self.decap,
-            ipv6: self.ipv6,
-            direction: self.direction,
+            direction: Direction::Both,
         }
     }
 }
@@ -174,7 +200,7 @@ impl Capture {
 impl Default for Window {
     fn default() -> Self {
         Self {
-            length: Span::seconds(60),
+            length: WindowLength::seconds(60),
         }
     }
 }
@@ -270,6 +296,7 @@ where
     )))
 }
 
-fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<Span, D::Error> {
-    Span::window(&String::deserialize(input)?).map_err(D::Error::custom)
+fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<WindowLength, D::Error> {
+    let text = String::deserialize(input)?;
+    text.parse().map_err(D::Error::custom)
 }

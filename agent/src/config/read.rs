@@ -11,8 +11,8 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Config;
-use crate::size::Size;
-use crate::small_file;
+use crate::config::size::Size;
+use crate::config::small_file;
 
 /// Variables with this prefix configure the agent.
 const PREFIX: &str = "CRANE_";

@@ -2,9 +2,9 @@
 
 use etherparse::{EtherType, Ethernet2HeaderSlice, SingleVlanHeaderSlice, ether_type};
 
-use super::Direction;
 use super::network::Ip;
-use crate::capture::Link;
+use crate::config::Direction;
+use crate::packet::Link;
 use crate::tally::Ignored;
 
 const ETHERNET: Link = Link(1);

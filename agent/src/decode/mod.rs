@@ -10,44 +10,13 @@ mod network;
 mod tunnel;
 
 #[cfg(test)]
-#[path = "../../tests/common/frame.rs"]
-#[allow(dead_code)]
-mod frame;
-#[cfg(test)]
-#[path = "../../tests/common/samples.rs"]
-#[allow(dead_code)]
-mod samples;
+mod testing;
 
-use serde::Deserialize;
-
-use crate::capture::Link;
+use crate::config::{self, Decap, Direction};
 use crate::edge::Pair;
+use crate::packet::Link;
 use crate::tally::Ignored;
 use network::Ip;
-
-/// Whose addresses count when IP packets travel within IP packets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Decap {
-    /// Those of the tunnel.
-    #[default]
-    Outer,
-    /// Those of the innermost packet of VXLAN, GRE and IP-in-IP.
-    Inner,
-}
-
-/// Which packets count, as seen from the machine that captures them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// All.
-    #[default]
-    Both,
-    /// Those that came in.
-    In,
-    /// Those that went out.
-    Out,
-}
 
 /// What to make of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,12 +29,12 @@ pub struct Options {
     pub direction: Direction,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl From<&config::Capture> for Options {
+    fn from(config: &config::Capture) -> Self {
         Self {
-            decap: Decap::default(),
-            ipv6: true,
-            direction: Direction::default(),
+            decap: config.decap,
+            ipv6: config.ipv6,
+            direction: config.direction,
         }
     }
 }
@@ -100,9 +69,9 @@ fn addresses(outer: Ip<'_>, options: &Options) -> Result<Pair, Ignored> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::frame::*;
-    use crate::decode::samples::{self, Sample, v4, v6};
     use rand::{Rng, SeedableRng};
+    use testing::frame::*;
+    use testing::packets::{self, TestPacket, v4, v6};
 
     const OUTER: Options = Options {
         decap: Decap::Outer,
@@ -114,33 +83,25 @@ mod tests {
         ..OUTER
     };
 
-    fn decode(sample: &Sample, options: &Options) -> Result<Pair, &'static str> {
-        pair(Link(sample.link), &sample.data, options).map_err(Ignored::name)
+    fn decode(test: &TestPacket, options: &Options) -> Result<Pair, &'static str> {
+        pair(Link(test.link), &test.data, options).map_err(Ignored::name)
     }
 
     #[test]
     fn every_encapsulation_leads_to_its_pair() {
-        for sample in samples::all() {
+        for test in packets::all() {
             let expected =
                 |ends: Result<Ends, _>| ends.map(|(src, dst)| Pair::between(src, dst).unwrap());
-            let name = sample.name;
-            assert_eq!(
-                decode(&sample, &OUTER),
-                expected(sample.outer),
-                "{name}, outer"
-            );
-            assert_eq!(
-                decode(&sample, &INNER),
-                expected(sample.inner),
-                "{name}, inner"
-            );
+            let name = test.name;
+            assert_eq!(decode(&test, &OUTER), expected(test.outer), "{name}, outer");
+            assert_eq!(decode(&test, &INNER), expected(test.inner), "{name}, inner");
         }
     }
 
     #[test]
     fn damaged_packets_never_panic() {
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
-        for Sample { link, data, .. } in samples::all() {
+        for TestPacket { link, data, .. } in packets::all() {
             for cut in 0..data.len() {
                 let _ = pair(Link(link), &data[..cut], &INNER);
             }
@@ -206,13 +167,13 @@ mod tests {
             ipv6: false,
             ..INNER
         };
-        for sample in samples::all() {
-            let expected = match sample.inner {
+        for test in packets::all() {
+            let expected = match test.inner {
                 Ok((src, _)) if src.is_ipv6() => Err("ipv6_off"),
-                _ => decode(&sample, &INNER),
+                _ => decode(&test, &INNER),
             };
-            if sample.inner.is_ok() {
-                assert_eq!(decode(&sample, &off), expected, "{}", sample.name);
+            if test.inner.is_ok() {
+                assert_eq!(decode(&test, &off), expected, "{}", test.name);
             }
         }
         let (src, dst) = v4(181);

@@ -16,7 +16,7 @@ use crane_model::{
     Sketch, Weighted, fold, paper,
 };
 
-use crate::weights;
+use crate::sketch::weights;
 
 /// Every method that can be asked for, in the order of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use crane_model::{Edge, Weighted};
 
-use crate::capture::input::Input;
+use crate::capture::file::input::Input;
 
 /// All weights together: sums of both ends of all edges are still numbers.
 const MOST: u64 = 1 << 62;

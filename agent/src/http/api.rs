@@ -15,30 +15,33 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use crane_model::Flow;
-use serde_json::{Value, json};
 
+use super::answers::{
+    self, ErrorAnswer, FlowAnswer, HeavyHitters, InterfaceFlow, InterfaceHitters, InterfaceNode,
+    Interfaces, NodeAnswer,
+};
 use crate::edge::Pair;
-use crate::hitters::Hitters;
-use crate::metrics::Exporter;
-use crate::question::{About, Answer, Estimate, Which};
-use crate::snapshot::{InterfaceView, Snapshot, WindowView};
-use crate::worker::{Desk, Unasked};
+use crate::export::hitters::Hitters;
+use crate::export::metrics::Exporter;
+use crate::export::snapshot::{InterfaceView, Snapshot};
+use crate::sketch::answer::{About, Answer, WindowName};
+use crate::sketch::worker::{QueryError, WorkerHandle};
 
 /// The text format Prometheus reads.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A worker that has published nothing for this long stands still.
 const STILL: Duration = Duration::from_secs(10);
-/// How long a question may take.
+/// How long a query may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What requests are answered from.
-pub struct Source {
+pub struct ApiState {
     /// Renders metrics.
     pub exporter: Exporter,
     /// What the worker knew last.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
-    /// Where questions go.
-    pub desk: Desk,
+    /// Where queries go.
+    pub worker: WorkerHandle,
 }
 
 type Parameters = Query<Vec<(String, String)>>;
@@ -48,14 +51,15 @@ struct Refusal(StatusCode, String);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.0, Json(json!({ "error": self.1 }))).into_response()
+        let error = self.1;
+        (self.0, Json(ErrorAnswer { error })).into_response()
     }
 }
 
-type Answered = Result<Json<Value>, Refusal>;
+type Answered<T> = Result<Json<T>, Refusal>;
 
 /// All paths.
-pub fn router(source: Arc<Source>) -> Router {
+pub fn router(state: Arc<ApiState>) -> Router {
     Router::new()
         .route(
             "/",
@@ -64,22 +68,22 @@ pub fn router(source: Arc<Source>) -> Router {
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/api/v1/interfaces", get(interfaces))
-        .route("/api/v1/heavy-hitters", get(heavy_hitters))
-        .route("/api/v1/flow", get(flow))
-        .route("/api/v1/node", get(node))
+        .route(answers::INTERFACES, get(interfaces))
+        .route(answers::HEAVY_HITTERS, get(heavy_hitters))
+        .route(answers::FLOW, get(flow))
+        .route(answers::NODE, get(node))
         .fallback(|| async { Refusal(StatusCode::NOT_FOUND, "no such path".into()) })
-        .with_state(source)
+        .with_state(state)
 }
 
-async fn metrics(State(source): State<Arc<Source>>) -> impl IntoResponse {
-    let text = source.exporter.render(&source.snapshot.load());
+async fn metrics(State(state): State<Arc<ApiState>>) -> impl IntoResponse {
+    let text = state.exporter.render(&state.snapshot.load());
     ([(CONTENT_TYPE, PROMETHEUS_TEXT)], text)
 }
 
 /// Whether the agent works: its worker goes round.
-async fn healthz(State(source): State<Arc<Source>>) -> Response {
-    let age = source.snapshot.load().published.elapsed();
+async fn healthz(State(state): State<Arc<ApiState>>) -> Response {
+    let age = state.snapshot.load().published.elapsed();
     if age < STILL {
         return "ok\n".into_response();
     }
@@ -88,8 +92,8 @@ async fn healthz(State(source): State<Arc<Source>>) -> Response {
 }
 
 /// Whether the agent sees what it is to see: its captures are open.
-async fn readyz(State(source): State<Arc<Source>>) -> Response {
-    let snapshot = source.snapshot.load();
+async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
+    let snapshot = state.snapshot.load();
     let down = snapshot
         .interfaces
         .iter()
@@ -105,44 +109,21 @@ async fn readyz(State(source): State<Arc<Source>>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
 }
 
-async fn interfaces(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
+async fn interfaces(
+    State(state): State<Arc<ApiState>>,
+    Query(given): Parameters,
+) -> Answered<Interfaces> {
     parameters(given, &[])?;
-    let snapshot = source.snapshot.load();
-    let views = snapshot.interfaces.iter().map(|view| {
-        let tally = &view.tally;
-        let ignored: BTreeMap<_, _> = tally.ignored_by_reason().collect();
-        let dropped: BTreeMap<_, _> = tally.dropped().into_iter().collect();
-        json!({
-            "interface": view.name,
-            "up": tally.up.load(Relaxed),
-            "packets": tally.packets.load(Relaxed),
-            "bytes": tally.bytes.load(Relaxed),
-            "edges": tally.edges.load(Relaxed),
-            "ignored": ignored,
-            "dropped": dropped,
-            "layers": view.loads.len(),
-            "expansions": view.expansions,
-            "memory_bytes": view.memory_bytes,
-            "saturated": view.saturated,
-            "current": window_json(&view.current),
-            "last": view.last.as_deref().map(window_json),
-        })
-    });
-    Ok(Json(json!({ "interfaces": views.collect::<Vec<_>>() })))
+    let snapshot = state.snapshot.load();
+    let views = snapshot.interfaces.iter().map(|view| view.as_ref().into());
+    let interfaces = views.collect();
+    Ok(Json(Interfaces { interfaces }))
 }
 
-fn window_json(window: &WindowView) -> Value {
-    let seconds = |time: Option<u64>| time.map(|time| time as f64 / 1e9);
-    json!({
-        "start": seconds(window.start),
-        "end": seconds(window.end),
-        "seconds": window.seconds(),
-        "packets": window.packets,
-        "bytes": window.bytes,
-    })
-}
-
-async fn heavy_hitters(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
+async fn heavy_hitters(
+    State(state): State<Arc<ApiState>>,
+    Query(given): Parameters,
+) -> Answered<HeavyHitters> {
     let given = parameters(given, &["interface", "window", "by"])?;
     let which = which(&given)?;
     let by_bytes = match given.get("by").map(String::as_str) {
@@ -150,109 +131,101 @@ async fn heavy_hitters(State(source): State<Arc<Source>>, Query(given): Paramete
         Some("bytes") => true,
         Some(other) => return Err(wrong("by", other, "packets or bytes")),
     };
-    let snapshot = source.snapshot.load();
-    let mut answers = Vec::new();
+    let snapshot = state.snapshot.load();
+    let mut interfaces = Vec::new();
     for view in meant(&snapshot, &given)? {
-        let Some(name) = Which::meant(which, view.last.is_some()) else {
+        let Some(which) = WindowName::meant(which, view.last.is_some()) else {
             continue;
         };
-        let window = view.last.as_deref().filter(|_| name == Which::Last);
+        let window = view.last.as_deref().filter(|_| which == WindowName::Last);
         let window = window.unwrap_or(&view.current);
-        let mut answer = json!({
-            "interface": view.name,
-            "window": name,
-            "pairs": list(&window.pairs, by_bytes, |pair| {
-                vec![("src", pair.src()), ("dst", pair.dst())]
-            }),
-            "sources": list(&window.sources, by_bytes, |ip| vec![("ip", *ip)]),
-            "destinations": list(&window.destinations, by_bytes, |ip| vec![("ip", *ip)]),
+        interfaces.push(InterfaceHitters {
+            interface: view.name.clone(),
+            window: which,
+            state: window.into(),
+            pairs: list(&window.pairs, by_bytes),
+            sources: list(&window.sources, by_bytes),
+            destinations: list(&window.destinations, by_bytes),
         });
-        if let (Value::Object(answer), Value::Object(about)) = (&mut answer, window_json(window)) {
-            answer.extend(about);
-        }
-        answers.push(answer);
     }
-    Ok(Json(json!({ "interfaces": answers })))
+    Ok(Json(HeavyHitters { interfaces }))
 }
 
-fn list<K>(
-    hitters: &Hitters<K>,
-    by_bytes: bool,
-    addresses: fn(&K) -> Vec<(&'static str, IpAddr)>,
-) -> Vec<Value>
+fn list<K, T>(hitters: &Hitters<K>, by_bytes: bool) -> Vec<T>
 where
-    K: Copy + Eq,
+    for<'a> T: From<&'a Flow<K>>,
 {
-    let flows = if by_bytes {
-        &hitters.by_bytes
-    } else {
-        &hitters.by_packets
+    let flows = match by_bytes {
+        true => &hitters.by_bytes,
+        false => &hitters.by_packets,
     };
-    let entry = |flow: &Flow<K>| {
-        let mut entry = json!({
-            "packets": flow.packets, "low": flow.low, "high": flow.high,
-            "bytes": flow.bytes, "bytes_at_least": flow.bytes_at_least,
-        });
-        for (name, address) in addresses(&flow.key) {
-            entry[name] = json!(address);
-        }
-        entry
-    };
-    flows.iter().map(entry).collect()
+    flows.iter().map(Into::into).collect()
 }
 
-async fn flow(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
+async fn flow(
+    State(state): State<Arc<ApiState>>,
+    Query(given): Parameters,
+) -> Answered<FlowAnswer> {
     let given = parameters(given, &["src", "dst", "interface", "window"])?;
     let (src, dst) = (address(&given, "src")?, address(&given, "dst")?);
     let pair = Pair::between(src, dst).ok_or_else(|| {
         let allowed = "an address of the same kind as src";
         wrong("dst", &dst.to_string(), allowed)
     })?;
-    let answers = ask(&source, &given, About::Flow(pair)).await?;
+    let answers = ask(&state, &given, About::Flow(pair)).await?;
     let entry = |answer: Answer| {
-        let estimate = answer.estimates.first().copied();
-        described(&answer, json!({ "estimate": estimate }))
+        let estimate = answer.flows.first()?.into();
+        Some(InterfaceFlow {
+            interface: answer.interface,
+            window: answer.window,
+            estimate,
+        })
     };
-    let flows: Vec<Value> = answers.into_iter().map(entry).collect();
-    Ok(Json(json!({ "src": src, "dst": dst, "interfaces": flows })))
+    let interfaces = answers.into_iter().filter_map(entry).collect();
+    Ok(Json(FlowAnswer {
+        src,
+        dst,
+        interfaces,
+    }))
 }
 
-async fn node(State(source): State<Arc<Source>>, Query(given): Parameters) -> Answered {
+async fn node(
+    State(state): State<Arc<ApiState>>,
+    Query(given): Parameters,
+) -> Answered<NodeAnswer> {
     let given = parameters(given, &["ip", "interface", "window"])?;
     let ip = address(&given, "ip")?;
-    let answers = ask(&source, &given, About::Node(ip)).await?;
+    let answers = ask(&state, &given, About::Node(ip)).await?;
     let entry = |answer: Answer| {
-        let estimates: Vec<Estimate> = answer.estimates.clone();
-        described(
-            &answer,
-            json!({ "sent": estimates.first(), "received": estimates.get(1) }),
-        )
+        let (sent, received) = (answer.flows.first()?.into(), answer.flows.get(1)?.into());
+        Some(InterfaceNode {
+            interface: answer.interface,
+            window: answer.window,
+            sent,
+            received,
+        })
     };
-    let nodes: Vec<Value> = answers.into_iter().map(entry).collect();
-    Ok(Json(json!({ "ip": ip, "interfaces": nodes })))
-}
-
-fn described(answer: &Answer, mut value: Value) -> Value {
-    value["interface"] = json!(answer.interface);
-    value["window"] = json!(answer.window);
-    value
+    let interfaces = answers.into_iter().filter_map(entry).collect();
+    Ok(Json(NodeAnswer { ip, interfaces }))
 }
 
 async fn ask(
-    source: &Source,
+    state: &ApiState,
     given: &BTreeMap<String, String>,
     about: About,
 ) -> Result<Vec<Answer>, Refusal> {
     let window = which(given)?;
-    meant(&source.snapshot.load(), given)?;
+    meant(&state.snapshot.load(), given)?;
     let unavailable = |why: &str| Refusal(StatusCode::SERVICE_UNAVAILABLE, why.into());
     let silent = || unavailable("the sketch worker does not answer");
-    let asked = source
-        .desk
+    let asked = state
+        .worker
         .ask(given.get("interface").cloned(), window, about);
     let answer = asked.map_err(|reason| match reason {
-        Unasked::TooMany => unavailable("too many questions wait for an answer; ask again later"),
-        Unasked::WorkerGone => silent(),
+        QueryError::TooMany => {
+            unavailable("too many questions wait for an answer; ask again later")
+        }
+        QueryError::WorkerGone => silent(),
     })?;
     let answer = tokio::time::timeout(PATIENCE, answer).await;
     let answer = answer.map_err(|_| silent())?.map_err(|_| silent())?;
@@ -284,11 +257,11 @@ fn meant<'a>(
     Ok(views)
 }
 
-fn which(given: &BTreeMap<String, String>) -> Result<Option<Which>, Refusal> {
+fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowName>, Refusal> {
     match given.get("window").map(String::as_str) {
         None => Ok(None),
-        Some("current") => Ok(Some(Which::Current)),
-        Some("last") => Ok(Some(Which::Last)),
+        Some("current") => Ok(Some(WindowName::Current)),
+        Some("last") => Ok(Some(WindowName::Last)),
         Some(other) => Err(wrong("window", other, "current or last")),
     }
 }

@@ -7,15 +7,21 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+
+use super::answers::ErrorAnswer;
 
 /// How long the agent may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// More than any honest answer.
 const MOST: u64 = 64 << 20;
 
-/// Where the agent is: `host:port`, or the path of a socket.
-pub fn get(agent: &str, path: &str, parameters: &[(&str, String)]) -> anyhow::Result<Value> {
+/// Asks the agent at `host:port`, or at the path of a socket.
+pub fn get<T: DeserializeOwned>(
+    agent: &str,
+    path: &str,
+    parameters: &[(&str, String)],
+) -> anyhow::Result<T> {
     let query: Vec<String> = parameters
         .iter()
         .map(|(name, value)| format!("{name}={}", encode(value)))
@@ -41,12 +47,12 @@ pub fn get(agent: &str, path: &str, parameters: &[(&str, String)]) -> anyhow::Re
         .split_once("\r\n\r\n")
         .context("not an HTTP answer")?;
     let status = head.split(' ').nth(1).unwrap_or_default();
-    let body: Value = serde_json::from_str(body)
-        .with_context(|| format!("{agent} does not answer as an agent does (status {status})"))?;
+    let foreign = || format!("{agent} does not answer as an agent does (status {status})");
     if status != "200" {
-        bail!("{}", body["error"].as_str().unwrap_or(status));
+        let refusal: ErrorAnswer = serde_json::from_str(body).with_context(foreign)?;
+        bail!("{}", refusal.error);
     }
-    Ok(body)
+    serde_json::from_str(body).with_context(foreign)
 }
 
 fn unreachable(agent: &str) -> String {

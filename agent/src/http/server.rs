@@ -28,11 +28,11 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use super::api::{self, Source};
+use super::api::{self, ApiState};
 use super::permits::{GRACE, Permit, Permits};
 use super::stream::PermittedStream;
 use crate::config;
-use crate::log::Seldom;
+use crate::log::RateLimit;
 
 /// Connections at once on TCP. With those of the unix socket they are far fewer
 /// than the 1024 descriptors a process usually has.
@@ -112,9 +112,9 @@ fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
 }
 
 /// Serves requests on a thread of its own until the program ends.
-pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
-    let source = Arc::new(source);
-    let router = TowerToHyperService::new(api::router(Arc::clone(&source)));
+pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<()> {
+    let state = Arc::new(state);
+    let router = TowerToHyperService::new(api::router(Arc::clone(&state)));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -131,7 +131,7 @@ pub fn serve(listeners: Listeners, source: Source) -> anyhow::Result<()> {
             tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(UPKEEP).await;
-                    source.exporter.tidy_up();
+                    state.exporter.tidy_up();
                 }
             });
             let next_tcp = async || {
@@ -159,7 +159,7 @@ async fn accept<S>(
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let mut complaints = Seldom::default();
+    let mut complaints = RateLimit::default();
     loop {
         match next().await {
             Ok((stream, peer)) => match permits.acquire(peer).await {

@@ -1,9 +1,11 @@
 //! What the tests of the whole program share.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "../../src/decode/testing/frame.rs"]
 pub mod frame;
 pub mod net;
-pub mod samples;
+#[path = "../../src/decode/testing/packets.rs"]
+pub mod packets;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,0 +1,134 @@
+//! Captures in folders.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use super::CaptureFile;
+use super::damage::Damage;
+use super::input::STDIN;
+
+/// Replaces every directory by the captures in it, at any depth and sorted by
+/// name. Whether a file is a capture is told by its content; hidden ones are
+/// left out. What is not a directory stays as it is.
+pub fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in paths {
+        if path == Path::new(STDIN) || !path.is_dir() {
+            found.push(path.clone());
+            continue;
+        }
+        let before = found.len();
+        let mut walk = Walk {
+            seen: HashSet::from([identity(&fs::metadata(path)?)]),
+            found: &mut found,
+        };
+        walk.directory(path)
+            .with_context(|| format!("{}: the directory cannot be read", path.display()))?;
+        if found.len() == before {
+            bail!("{}: no capture in this directory", path.display());
+        }
+    }
+    Ok(found)
+}
+
+struct Walk<'a> {
+    /// Links may lead to where one has been.
+    seen: HashSet<(u64, u64)>,
+    found: &'a mut Vec<PathBuf>,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, directory: &Path) -> std::io::Result<()> {
+        let entries: Result<Vec<_>, _> = fs::read_dir(directory)?.collect();
+        let mut names: Vec<_> = entries?.iter().map(fs::DirEntry::file_name).collect();
+        names.sort();
+        for name in names {
+            if !name.as_encoded_bytes().starts_with(b".") {
+                self.entry(directory.join(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// What cannot be read is skipped: an archive has more.
+    fn entry(&mut self, path: PathBuf) {
+        let skipped = |why: &dyn std::fmt::Display| {
+            tracing::warn!(path = &*path.to_string_lossy(), "skipped: {why}");
+        };
+        let meta = match fs::metadata(&path) {
+            Ok(meta) => meta,
+            Err(error) => return skipped(&error),
+        };
+        if !self.seen.insert(identity(&meta)) {
+            return;
+        }
+        if meta.is_dir() {
+            if let Err(error) = self.directory(&path) {
+                skipped(&error);
+            }
+        } else if meta.is_file() {
+            match CaptureFile::open(&path) {
+                Ok(_) => self.found.push(path),
+                Err(Damage::NotACapture) => {}
+                Err(damage) => skipped(&damage),
+            }
+        }
+    }
+}
+
+/// Two names of the same file have this in common.
+fn identity(meta: &fs::Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::Order;
+    use super::super::testing;
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn captures_are_found_by_content_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let capture = || testing::pcap(Order::Little, 0xa1b2_c3d4, 0, &[]);
+        for (name, content) in [
+            ("b.txt", capture()),
+            ("a", zstd::encode_all(&capture()[..], 1).unwrap()),
+            ("c/inner.pcap", capture()),
+            ("c/.hidden.pcap", capture()),
+            (".hidden/d.pcap", capture()),
+            ("notes.pcap", b"not a capture at all".to_vec()),
+            ("empty.pcap", Vec::new()),
+            ("only/notes", b"text".to_vec()),
+        ] {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        symlink(root, root.join("c/loop")).unwrap();
+        symlink("nowhere", root.join("dangling")).unwrap();
+        symlink(root.join("b.txt"), root.join("latest")).unwrap();
+        let fifo = root.join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.unwrap().success());
+
+        let expected = ["a", "b.txt", "c/inner.pcap"].map(|name| root.join(name));
+        assert_eq!(find(&[root.to_owned()]).unwrap(), expected);
+
+        let named = [
+            root.join("notes.pcap"),
+            PathBuf::from("-"),
+            root.join("missing"),
+        ];
+        assert_eq!(find(&named).unwrap(), named, "what is named is kept");
+
+        let error = find(&[root.join("only")]).unwrap_err().to_string();
+        assert!(error.contains("only: no capture"), "{error}");
+    }
+}

@@ -1,0 +1,274 @@
+//! Replaying capture files: each packet goes where a live one would go.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::file::CaptureFile;
+use super::pace::{Extent, Pace, Speed};
+use super::sink::PacketSink;
+use crate::config;
+use crate::packet::Packet;
+use crate::sketch::pipeline::Pipeline;
+use crate::sketch::summary::Summary;
+use crate::stop;
+
+/// Packets between two looks at the progress bar.
+const BAR_EVERY: u64 = 1 << 16;
+/// Pause between the last packet of a file and its first when it is looped.
+const LOOP_GAP: u64 = 1_000_000;
+
+/// A file on its way. Only those of its interfaces that have packets are added:
+/// captures describe dozens and use one.
+pub struct ReplayFile {
+    path: PathBuf,
+    /// By their position in the file.
+    interfaces: Vec<Option<FileInterface>>,
+    /// What went wrong, for people.
+    error: Option<String>,
+    /// Added to packet times, so that a loop does not turn time back.
+    shift: u64,
+}
+
+struct FileInterface {
+    /// What the sketch knows it by.
+    label: String,
+    /// What the file calls it.
+    name: Option<String>,
+    sink: Option<PacketSink>,
+}
+
+impl ReplayFile {
+    /// A file that was not read yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            interfaces: Vec::new(),
+            error: None,
+            shift: 0,
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What went wrong, for people.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// Passes on what the sinks still hold. A worker that is gone says itself
+    /// why.
+    fn hand_over(&mut self) {
+        for interface in self.interfaces.iter_mut().flatten() {
+            let _ = interface.sink.as_mut().map(PacketSink::deliver_all);
+        }
+    }
+
+    #[inline]
+    fn sink(&mut self, interface: u32) -> Option<&mut PacketSink> {
+        let interface = self.interfaces.get_mut(interface as usize)?;
+        interface.as_mut()?.sink.as_mut()
+    }
+}
+
+/// Files on their way into a pipeline.
+pub struct Replay<'a> {
+    pipeline: Pipeline,
+    config: config::Capture,
+    speed: Speed,
+    stop: &'a AtomicBool,
+    /// Names that are taken.
+    names: HashSet<String>,
+}
+
+/// An interface of a file that has ended.
+pub struct Ended {
+    /// What the file calls it.
+    pub interface: Option<String>,
+    /// What is known of it.
+    pub summary: Summary,
+}
+
+impl<'a> Replay<'a> {
+    /// Replays at this speed until `stop`.
+    pub fn new(
+        pipeline: Pipeline,
+        config: config::Capture,
+        speed: Speed,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            pipeline,
+            config,
+            speed,
+            stop,
+            names: HashSet::new(),
+        }
+    }
+
+    /// Where the packets go.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Waits for the end of everything.
+    pub fn finish(self) -> anyhow::Result<()> {
+        self.pipeline.finish(None).map(drop)
+    }
+
+    /// Delivers all packets of a file.
+    pub fn play(&mut self, file: &mut ReplayFile) {
+        let mut extent = Extent::default();
+        file.error = self.deliver(file, &mut extent).err();
+        file.hand_over();
+        let length = extent.length();
+        file.shift = file.shift.saturating_add(length).saturating_add(LOOP_GAP);
+    }
+
+    fn deliver(&mut self, file: &mut ReplayFile, extent: &mut Extent) -> Result<(), String> {
+        let mut capture = CaptureFile::open(&file.path).map_err(|damage| damage.to_string())?;
+        let bar = bar(capture.length());
+        let mut pace = Pace::new(self.speed);
+        while !self.stop.load(Relaxed) {
+            let packet = match capture.next() {
+                Ok(Some(packet)) => packet,
+                Ok(None) => break,
+                // A pipe seems to end when a signal comes.
+                Err(_) if self.stop.load(Relaxed) => break,
+                Err(damage) => {
+                    let (packet, byte) = (capture.packets() + 1, capture.offset());
+                    return Err(format!(
+                        "{damage} (at byte {byte}, in packet {packet}); everything before is counted"
+                    ));
+                }
+            };
+            extent.add(packet.time);
+            if let Some(early) = pace.early(packet.time) {
+                file.hand_over();
+                stop::wait(self.stop, early);
+            }
+            let time = packet.time.saturating_add(file.shift);
+            let packet = Packet { time, ..packet };
+            let delivered = match file.sink(packet.interface) {
+                Some(sink) => sink.deliver(&packet),
+                None => {
+                    // The first packet of an interface. It has to let go of
+                    // the file, which knows the name of the interface.
+                    let data = packet.data.to_vec();
+                    let Packet {
+                        wire_len,
+                        link,
+                        interface,
+                        ..
+                    } = packet;
+                    let name = capture.interfaces().get(interface as usize);
+                    let name = name.and_then(|interface| interface.name.clone());
+                    let packet = Packet {
+                        data: &data,
+                        wire_len,
+                        time,
+                        link,
+                        interface,
+                    };
+                    self.open_interface(file, interface, name)?.deliver(&packet)
+                }
+            };
+            if delivered.is_err() {
+                break; // the worker has ended and says why
+            }
+            if capture.packets() % BAR_EVERY == 0 {
+                bar.set_position(capture.position());
+            }
+        }
+        bar.finish_and_clear();
+        if file.interfaces.is_empty() {
+            // A file without packets is still one that was read.
+            let name = match capture.interfaces() {
+                [only] => only.name.clone(),
+                _ => None,
+            };
+            self.open_interface(file, 0, name)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the interface that is at this position of the file.
+    fn open_interface<'f>(
+        &mut self,
+        file: &'f mut ReplayFile,
+        position: u32,
+        name: Option<String>,
+    ) -> Result<&'f mut PacketSink, String> {
+        let path = file.path.display();
+        let label = match &name {
+            Some(name) => format!("{path}:{name}"),
+            None => path.to_string(),
+        };
+        let label = self.unique(label);
+        let writer = self.pipeline.add(&label);
+        let writer = writer.map_err(|error| format!("{error:#}"))?;
+        let sink = PacketSink::new(writer, &self.config);
+        sink.tally().up.store(true, Relaxed);
+        let position = position as usize;
+        if file.interfaces.len() <= position {
+            file.interfaces.resize_with(position + 1, || None);
+        }
+        let interface = file.interfaces[position].insert(FileInterface {
+            label,
+            name,
+            sink: None,
+        });
+        Ok(interface.sink.insert(sink))
+    }
+
+    /// Labels have to differ, also where a file is given twice.
+    fn unique(&mut self, name: String) -> String {
+        let numbered = (2..).map(|n: u32| format!("{name}#{n}"));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        let free = names.find(|name| self.names.insert(name.clone()));
+        free.unwrap_or(name)
+    }
+
+    /// Waits until the sketch has all packets of a file; what is known of each
+    /// of its interfaces.
+    pub fn end(&mut self, file: &mut ReplayFile) -> anyhow::Result<Vec<Ended>> {
+        for interface in file.interfaces.iter_mut().flatten() {
+            if let Some(sink) = interface.sink.take() {
+                sink.tally().up.store(false, Relaxed);
+            }
+        }
+        let mut summaries = HashMap::new();
+        for _ in file.interfaces.iter().flatten() {
+            let summary = self.pipeline.wait_for_end()?;
+            summaries.insert(summary.name.clone(), summary);
+        }
+        let ended = |interface: &FileInterface| {
+            Some(Ended {
+                interface: interface.name.clone(),
+                summary: summaries.remove(&interface.label)?,
+            })
+        };
+        Ok(file.interfaces.iter().flatten().filter_map(ended).collect())
+    }
+}
+
+/// A progress bar, or a spinner where the length is unknown; hidden unless
+/// standard error is a terminal.
+fn bar(bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match bytes {
+        Some(bytes) => (
+            ProgressBar::new(bytes),
+            "{bar:40} {bytes}/{total_bytes} {eta}",
+        ),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes} {elapsed}"),
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}

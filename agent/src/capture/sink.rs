@@ -1,0 +1,198 @@
+//! Where a capture puts its packets: it samples, decodes and keeps the books,
+//! and what became an edge goes into the ring.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::edge::Edge;
+use crate::packet::Packet;
+use crate::sketch::pipeline::InterfaceWriter;
+use crate::sketch::ring::{RingWriter, WorkerGone};
+use crate::sketch::slot::Slot;
+use crate::tally::{Ignored, Tally};
+use crate::{config, decode};
+
+/// Packets that are handed over together: the counters and the ring are
+/// shared with another core, which is dear.
+const HAND_OVER_AT: usize = 256;
+
+/// The way of one interface's packets to the worker.
+pub struct PacketSink {
+    tally: Arc<Tally>,
+    ring: RingWriter,
+    decode: decode::Options,
+    /// One packet in this many is looked at.
+    one_in: u32,
+    rng: Xoshiro256PlusPlus,
+    /// Taken in, but not yet handed over.
+    pending: Pending,
+}
+
+#[derive(Default)]
+struct Pending {
+    packets: u64,
+    bytes: u64,
+    ignored: [u64; Ignored::ALL.len()],
+    edges: Vec<Slot>,
+}
+
+impl PacketSink {
+    /// The sink that writes to an interface.
+    pub fn new(interface: InterfaceWriter, config: &config::Capture) -> Self {
+        Self {
+            tally: interface.tally,
+            ring: interface.ring,
+            decode: config.into(),
+            one_in: config.sample,
+            rng: Xoshiro256PlusPlus::seed_from_u64(interface.sampling),
+            pending: Pending::default(),
+        }
+    }
+
+    /// Decodes a packet and keeps it for the next flush; true if one is due.
+    #[inline]
+    fn take_in(&mut self, packet: &Packet<'_>) -> bool {
+        self.pending.packets += 1;
+        self.pending.bytes += u64::from(packet.wire_len);
+        // By lot, not every Nth: traffic has rhythms.
+        if self.one_in > 1 && self.rng.random_range(0..self.one_in) != 0 {
+            self.pending.ignored[Ignored::Sampled as usize] += 1;
+        } else {
+            match decode::pair(packet.link, packet.data, &self.decode) {
+                Ok(pair) => {
+                    let edge = Edge {
+                        name: pair.name(),
+                        bytes: packet.wire_len,
+                        time: packet.time,
+                    };
+                    Slot::write(&edge, &mut self.pending.edges);
+                }
+                Err(reason) => self.pending.ignored[reason as usize] += 1,
+            }
+        }
+        self.pending.packets as usize >= HAND_OVER_AT
+    }
+
+    /// Takes a packet of a live capture.
+    #[inline]
+    pub fn offer(&mut self, packet: &Packet<'_>) {
+        if self.take_in(packet) {
+            self.hand_over();
+        }
+    }
+
+    /// Passes on what was taken; what the ring has no room for is dropped and
+    /// counted. Never blocks: for live captures.
+    pub fn hand_over(&mut self) {
+        self.count();
+        self.ring.push(&mut self.pending.edges);
+        let lost = Slot::edges(&self.pending.edges).count() as u64;
+        self.pending.edges.clear();
+        self.tally.ring_full.fetch_add(lost, Relaxed);
+    }
+
+    /// Takes a packet of a file. Fails if the reader of the ring is gone.
+    #[inline]
+    pub fn deliver(&mut self, packet: &Packet<'_>) -> Result<(), WorkerGone> {
+        if self.take_in(packet) {
+            return self.deliver_all();
+        }
+        Ok(())
+    }
+
+    /// Passes on what was taken, waiting while the ring is full: for files.
+    pub fn deliver_all(&mut self) -> Result<(), WorkerGone> {
+        self.count();
+        loop {
+            self.ring.push(&mut self.pending.edges);
+            if self.pending.edges.is_empty() {
+                return Ok(());
+            }
+            if self.ring.is_abandoned() {
+                return Err(WorkerGone);
+            }
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Enters what was taken into the books.
+    fn count(&mut self) {
+        self.tally.receive(
+            mem::take(&mut self.pending.packets),
+            mem::take(&mut self.pending.bytes),
+        );
+        for (reason, count) in Ignored::ALL.into_iter().zip(&mut self.pending.ignored) {
+            if *count > 0 {
+                self.tally.ignore(reason, mem::take(count));
+            }
+        }
+    }
+
+    /// The books this end keeps.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+impl Drop for PacketSink {
+    fn drop(&mut self) {
+        self.hand_over();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Link;
+    use crate::sketch::ring::ring;
+
+    #[test]
+    fn a_full_ring_drops_the_newest_and_counts_it() {
+        let tally = Arc::new(Tally::default());
+        let (writer, mut reader) = ring(4, thread::current(), 2);
+        let interface = InterfaceWriter {
+            ring: writer,
+            tally: Arc::clone(&tally),
+            sampling: 1,
+        };
+        let mut sink = PacketSink::new(interface, &config::Capture::default());
+        let mut frame = Vec::new();
+        etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+            .udp(1, 2)
+            .write(&mut frame, &[])
+            .unwrap();
+        let packet = |data| Packet {
+            data,
+            wire_len: 100,
+            time: 0,
+            link: Link(101),
+            interface: 0,
+        };
+        for _ in 0..10 {
+            sink.offer(&packet(&frame));
+        }
+        sink.offer(&packet(&frame[..3]));
+        assert_eq!(tally.packets.load(Relaxed), 0, "not yet handed over");
+        sink.hand_over();
+        assert_eq!(tally.packets.load(Relaxed), 11);
+        assert_eq!(tally.bytes.load(Relaxed), 1100);
+        assert_eq!(tally.ring_full.load(Relaxed), 6);
+        assert_eq!(tally.outstanding(), 4, "what is in the ring");
+        let mut slot = Vec::new();
+        reader.take(&mut slot, 1).unwrap();
+        assert_eq!(Slot::edges(&slot).next().unwrap().bytes, 100);
+        drop(reader);
+        assert!(sink.deliver(&packet(&frame)).is_ok());
+        assert!(sink.deliver_all().is_ok(), "there is room again");
+        assert!(sink.deliver(&packet(&frame)).is_ok());
+        assert!(sink.deliver_all().is_err(), "nobody will ever make room");
+        drop(sink);
+        assert_eq!(tally.ring_full.load(Relaxed), 7, "what is left is counted");
+    }
+}

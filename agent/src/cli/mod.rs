@@ -1,0 +1,283 @@
+//! The command line; that of what measures and makes the model is in [`model`].
+
+mod model;
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use crane_model::DeviceChoice;
+
+use crate::capture::pace::Speed;
+use crate::capture::synthetic::Traffic;
+use crate::config::length::WindowLength;
+use crate::config::pattern::Pattern;
+use crate::log::LogFormat;
+use crate::sketch::answer::WindowName;
+
+pub use model::{CodeKind, Eval, Part, Train};
+
+/// Watches who talks to whom: captures packets, keeps a small sketch of all
+/// pairs of addresses per interface, and exports the heavy hitters to
+/// Prometheus.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = EXAMPLES, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// Say more on standard error; twice for even more.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    /// Say only what goes wrong.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// How log lines are written.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  crane-agent run                          capture on all interfaces that are up
+  crane-agent run -i eth0 --listen 127.0.0.1:9732
+  crane-agent replay traffic.pcap          who was heavy in this file?
+  crane-agent replay traffic.pcapng.gz --window 60s
+  crane-agent replay traffic.pcap --format json | jq .captures[0].top
+  crane-agent top                          who is heavy at the running agent?
+  crane-agent query --src 10.0.0.1 --dst 10.0.0.2
+
+Every key of the configuration file can also be set by a variable:
+CRANE_SECTION_KEY, like CRANE_CAPTURE_SNAPLEN=128. Flags win over variables,
+variables over the file.";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Capture live traffic and export it.
+    Run(Run),
+    /// Replay capture files through the same pipeline.
+    Replay(Replay),
+    /// Measure Crane and its rivals on an edge stream.
+    Eval(Eval),
+    /// Train the weights of a sketch on synthetic streams.
+    Train(Train),
+    /// Ask a running agent about a pair or a node.
+    Query(Query),
+    /// Show who is heavy at a running agent now.
+    Top(Top),
+    /// List the interfaces of this machine.
+    Interfaces,
+    /// Check a configuration file.
+    CheckConfig {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Write a sample capture: some hundred hosts, heavy pairs, a scan, a flood.
+    Sample {
+        /// Where to write it.
+        file: PathBuf,
+        /// What it is like; `skewed` and `hostile` are for measuring speed.
+        #[arg(long, value_enum, default_value_t = Traffic::Office)]
+        kind: Traffic,
+        /// How many packets.
+        #[arg(long, default_value_t = 60_000)]
+        packets: u64,
+        /// The same seed gives the same file.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Write the manual page, for `man -l -`.
+    Man,
+    /// Write a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `crane-agent run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Configuration file; flags override it.
+    #[arg(short, long, value_name = "FILE", env = "CRANE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Interface to capture on: a name, a glob (`eth*`) or a regular expression
+    /// (`/^veth/`); may be given several times. Default: all that are up.
+    #[arg(short, long = "interface", value_name = "IFACE")]
+    pub interfaces: Vec<Pattern>,
+    /// Interface not to capture on, in the same way.
+    #[arg(short = 'x', long, value_name = "IFACE")]
+    pub exclude: Vec<Pattern>,
+    /// Where to serve metrics.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Length of a window, like 60s or 5m.
+    #[arg(long, value_name = "LENGTH")]
+    pub window: Option<WindowLength>,
+    #[command(flatten)]
+    pub sketch: SketchArgs,
+}
+
+/// `crane-agent replay`
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Capture files (pcap or pcapng, also .gz and .zst), directories of them, or
+    /// `-` for standard input. Content decides, not the name.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Configuration file; flags override it.
+    #[arg(short, long, value_name = "FILE", env = "CRANE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// `max`, or a factor: 1 replays as fast as it was captured, 10 ten times as fast;
+    /// pauses of more than an hour are left out.
+    #[arg(long, default_value = "max", value_parser = speed)]
+    pub speed: Speed,
+    /// `whole`, or the length of a window in packet time, like 60s.
+    #[arg(long, value_name = "LENGTH", default_value = "whole", value_parser = replay_window)]
+    pub window: ReplayWindow,
+    /// Count exactly, too, and show how far off the sketch is.
+    #[arg(long)]
+    pub verify: bool,
+    /// Decode only: what the sketch costs is the difference.
+    #[arg(long, hide = true)]
+    pub no_sketch: bool,
+    /// How many pairs to show. Default: 10, or `export.top`.
+    #[arg(long, value_name = "K")]
+    pub top: Option<NonZero<usize>>,
+    /// How to show them.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
+    pub format: ReportFormat,
+    /// Serve metrics meanwhile, and after the last packet until stopped.
+    #[arg(long)]
+    pub serve: bool,
+    /// Start again at the end, until stopped.
+    #[arg(long = "loop")]
+    pub repeat: bool,
+    /// Where to serve metrics.
+    #[arg(long, value_name = "ADDR:PORT", requires = "serve")]
+    pub listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub sketch: SketchArgs,
+}
+
+/// `crane-agent query`
+#[derive(Debug, Args)]
+#[command(after_help = QUERY_EXAMPLES)]
+pub struct Query {
+    /// Who sends.
+    #[arg(
+        long,
+        value_name = "IP",
+        required_unless_present = "node",
+        requires = "dst"
+    )]
+    pub src: Option<IpAddr>,
+    /// Who receives.
+    #[arg(long, value_name = "IP", requires = "src")]
+    pub dst: Option<IpAddr>,
+    /// All that this node sends and receives.
+    #[arg(long, value_name = "IP", conflicts_with_all = ["src", "dst"])]
+    pub node: Option<IpAddr>,
+    #[command(flatten)]
+    pub ask: Ask,
+}
+
+const QUERY_EXAMPLES: &str = "\
+Examples:
+  crane-agent query --src 10.0.0.1 --dst 10.0.0.2
+  crane-agent query --node 2001:db8::53 --window current --format json";
+
+/// `crane-agent top`
+#[derive(Debug, Args)]
+pub struct Top {
+    /// By what to order: packets or bytes.
+    #[arg(long, value_enum, default_value_t = By::Packets)]
+    pub by: By,
+    #[command(flatten)]
+    pub ask: Ask,
+}
+
+/// Flags of everything that asks a running agent.
+#[derive(Debug, Args)]
+pub struct Ask {
+    /// The agent: host:port, or the path of its unix socket.
+    #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:9732")]
+    pub agent: String,
+    /// Only this interface.
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// Which window. Default: the last complete one, the current one until there is one.
+    #[arg(long, value_enum)]
+    pub window: Option<WindowName>,
+    /// How to show the answer.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
+    pub format: ReportFormat,
+}
+
+/// An order of heavy hitters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// Most packets first.
+    Packets,
+    /// Most bytes first.
+    Bytes,
+}
+
+/// Flags of everything that has a sketch.
+#[derive(Debug, Args)]
+pub struct SketchArgs {
+    /// Where the sketch runs: auto, cpu, cpu-tensor or cuda:N.
+    #[arg(long)]
+    pub device: Option<DeviceChoice>,
+    /// Seed of everything random: the same seed gives the same numbers. Default: 1;
+    /// `run` draws a key that nobody knows from the operating system.
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+impl SketchArgs {
+    /// The seed where results shall be the same every time.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Over which time a replay summarises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplayWindow {
+    /// All of it.
+    Whole,
+    /// Windows of this length.
+    Length(WindowLength),
+}
+
+fn replay_window(text: &str) -> Result<ReplayWindow, String> {
+    match text {
+        "whole" => Ok(ReplayWindow::Whole),
+        _ => text
+            .parse()
+            .map(ReplayWindow::Length)
+            .map_err(|error| format!("{error}; or write `whole`")),
+    }
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    match (text, text.parse::<f64>()) {
+        ("max", _) => Ok(Speed::Max),
+        (_, Ok(times)) if times > 0.0 && times.is_finite() => Ok(Speed::Times(times)),
+        _ => Err("write `max` or a number above 0".into()),
+    }
+}

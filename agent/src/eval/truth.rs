@@ -1,0 +1,71 @@
+//! What the right answers are.
+
+use crane_model::rivals::Direction;
+use crane_model::{Edge, Weighted};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The stream and its exact answers.
+pub struct Truth {
+    /// As they came.
+    pub arrivals: Vec<Weighted>,
+    /// Each edge once.
+    pub edges: Vec<Edge>,
+    /// How often each of them occurred.
+    pub counts: Vec<u64>,
+    /// Pairs that never occurred.
+    pub absent: Vec<Edge>,
+    /// Every node as source or as destination, and its flux.
+    pub nodes: Vec<(u32, Direction, u64)>,
+    /// For each edge, where its two ends stand in `nodes`.
+    pub ends: Vec<[usize; 2]>,
+}
+
+impl Truth {
+    /// The truth about a stream; the seed chooses the absent pairs.
+    pub fn of(arrivals: Vec<Weighted>, seed: u64) -> Self {
+        let folded = crane_model::fold::fold(&arrivals);
+        let edges: Vec<Edge> = folded.iter().map(|w| w.edge).collect();
+        let mut place: FxHashMap<(u32, bool), usize> = FxHashMap::default();
+        let mut nodes: Vec<(u32, Direction, u64)> = Vec::new();
+        let mut ends = Vec::with_capacity(edges.len());
+        for Weighted { edge, weight } in &folded {
+            let both = [(edge.src, Direction::Out), (edge.dst, Direction::In)];
+            ends.push(both.map(|(node, direction)| {
+                let at = *place
+                    .entry((node, direction == Direction::Out))
+                    .or_insert(nodes.len());
+                if at == nodes.len() {
+                    nodes.push((node, direction, 0));
+                }
+                nodes[at].2 += weight;
+                at
+            }));
+        }
+        Self {
+            absent: absent(&edges, seed),
+            counts: folded.iter().map(|w| w.weight).collect(),
+            arrivals,
+            edges,
+            nodes,
+            ends,
+        }
+    }
+}
+
+/// As many pairs of a known source and a known destination that never occurred
+/// as there are edges, or fewer where nearly all pairs occurred.
+fn absent(edges: &[Edge], seed: u64) -> Vec<Edge> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xab5e);
+    let known: FxHashSet<Edge> = edges.iter().copied().collect();
+    let mut pairs = Vec::with_capacity(edges.len());
+    for _ in 0..4 * edges.len() {
+        let src = edges[rng.random_range(0..edges.len())].src;
+        let dst = edges[rng.random_range(0..edges.len())].dst;
+        if pairs.len() < edges.len() && !known.contains(&Edge::new(src, dst)) {
+            pairs.push(Edge::new(src, dst));
+        }
+    }
+    pairs
+}

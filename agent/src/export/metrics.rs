@@ -1,0 +1,311 @@
+//! Every metric this agent exports: its name, its help, where its value comes
+//! from. Nothing else in the agent emits metrics.
+//!
+//! There is one way to make a metric of each kind:
+//! - a counter or gauge with a series an interface is a row of [`FAMILIES`];
+//! - one with a series for each reason or layer is written like [`DROPPED`];
+//! - a list of hitters is written by [`write_hitters`];
+//! - a histogram is recorded like those of [`BatchMetrics`]; its buckets are in
+//!   [`Exporter::install`], its help in [`describe`];
+//! - what is said of the whole agent once and for all is set in
+//!   [`Exporter::install`].
+//!
+//! The last two are kept by the `metrics` crate, which is made for series that
+//! stay. It never forgets one that was named, but hitters, layers and files come
+//! and go: they are written at each scrape, straight from the snapshot, so that a
+//! series nobody has any more is not there any more. And counters are in the
+//! books already, where no capture has to look them up by their name.
+#![allow(clippy::disallowed_macros)]
+
+use std::fmt::{self, Display};
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use anyhow::Context;
+use crane_model::Flow;
+use metrics::{Histogram, Unit, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+use super::hitters::Hitters;
+use super::process;
+use super::snapshot::{Exported, InterfaceView, Snapshot};
+use super::text::{Family, Kind};
+use crate::edge::Pair;
+
+const DROPPED: &str = "crane_capture_dropped_packets_total";
+const IGNORED: &str = "crane_capture_ignored_packets_total";
+const LOAD: &str = "crane_sketch_load_ratio";
+const WATCHED: &str = "crane_flow_estimate_packets";
+const BATCH_EDGES: &str = "crane_sketch_batch_edges";
+const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
+const DEVICE: &str = "crane_device_info";
+const BUILD: &str = "crane_build_info";
+
+/// A family with one series an interface: name, kind and help, and the value of
+/// each series.
+type Row = (&'static str, Kind, &'static str, fn(&InterfaceView) -> f64);
+
+/// What came in is read last: it is never less than what became of it.
+const FAMILIES: [Row; 15] = [
+    (
+        "crane_sketch_edges_total",
+        Kind::Counter,
+        "Packets stored in the sketch.",
+        |view| view.tally.edges.load(Relaxed) as f64,
+    ),
+    (
+        "crane_capture_bytes_total",
+        Kind::Counter,
+        "Bytes on the wire of the packets the capture handed over.",
+        |view| view.tally.bytes.load(Relaxed) as f64,
+    ),
+    (
+        "crane_capture_packets_total",
+        Kind::Counter,
+        "Packets the capture handed over.",
+        |view| view.tally.packets.load(Relaxed) as f64,
+    ),
+    (
+        "crane_interface_up",
+        Kind::Gauge,
+        "1 while the capture is open.",
+        |view| f64::from(u8::from(view.tally.up.load(Relaxed))),
+    ),
+    (
+        "crane_ring_slots",
+        Kind::Gauge,
+        "Slots of the ring between capture and sketch.",
+        |view| view.tally.ring_slots.load(Relaxed) as f64,
+    ),
+    (
+        "crane_ring_used_slots",
+        Kind::Gauge,
+        "Slots of the ring that are taken.",
+        |view| view.tally.ring_used.load(Relaxed) as f64,
+    ),
+    (
+        "crane_sketch_layers",
+        Kind::Gauge,
+        "Layers of the sketch.",
+        |view| view.loads.len() as f64,
+    ),
+    (
+        "crane_sketch_expansions_total",
+        Kind::Counter,
+        "Times the sketch grew because it was full: more room, or layers in its place.",
+        |view| view.expansions as f64,
+    ),
+    (
+        "crane_sketch_memory_bytes",
+        Kind::Gauge,
+        "Memory of the sketch, layers and crown.",
+        |view| view.memory_bytes as f64,
+    ),
+    (
+        "crane_sketch_saturated",
+        Kind::Gauge,
+        "1 when a cell is full and counts may be too low.",
+        |view| f64::from(u8::from(view.saturated)),
+    ),
+    (
+        "crane_window_seconds",
+        Kind::Gauge,
+        "Length of the window that is exported, so far if it is not complete.",
+        |view| view.answering().seconds(),
+    ),
+    (
+        "crane_window_start_timestamp_seconds",
+        Kind::Gauge,
+        "When that window began.",
+        |view| view.answering().start.unwrap_or(0) as f64 / 1e9,
+    ),
+    (
+        "crane_window_packets",
+        Kind::Gauge,
+        "Packets in that window.",
+        |view| view.answering().packets as f64,
+    ),
+    (
+        "crane_window_bytes",
+        Kind::Gauge,
+        "Bytes in that window.",
+        |view| view.answering().bytes as f64,
+    ),
+    (
+        "crane_window_complete",
+        Kind::Gauge,
+        "1 if that window is over, 0 if it is the first one.",
+        |view| f64::from(u8::from(view.answering().is_complete())),
+    ),
+];
+
+/// Histograms of one interface's batches.
+pub struct BatchMetrics {
+    edges: Histogram,
+    seconds: Histogram,
+}
+
+impl BatchMetrics {
+    /// The histograms of `interface`.
+    pub fn of(interface: &str) -> Self {
+        Self {
+            edges: histogram!(BATCH_EDGES, "interface" => interface.to_owned()),
+            seconds: histogram!(BATCH_SECONDS, "interface" => interface.to_owned()),
+        }
+    }
+
+    /// Notes a batch.
+    pub fn record(&self, edges: usize, took: Duration) {
+        self.edges.record(edges as f64);
+        self.seconds.record(took);
+    }
+}
+
+/// Renders all metrics as text for Prometheus.
+pub struct Exporter {
+    handle: PrometheusHandle,
+}
+
+impl Exporter {
+    /// Installs the recorder; once in a process.
+    pub fn install(device: &str) -> anyhow::Result<Self> {
+        let edges = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0];
+        let seconds = [1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
+        let handle = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Full(BATCH_EDGES.into()), &edges)?
+            .set_buckets_for_metric(Matcher::Full(BATCH_SECONDS.into()), &seconds)?
+            .install_recorder()
+            .context("metrics cannot be recorded")?;
+        describe();
+        gauge!(DEVICE, "device" => device.to_owned()).set(1.0);
+        gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        Ok(Self { handle })
+    }
+
+    /// Empties the histograms' queues, which grow with every batch.
+    pub fn tidy_up(&self) {
+        self.handle.run_upkeep();
+    }
+
+    /// The text of a scrape.
+    pub fn render(&self, snapshot: &Snapshot) -> String {
+        let mut text = self.handle.render();
+        write_books(&mut text, snapshot);
+        write_loads(&mut text, snapshot);
+        write_hitters(&mut text, snapshot);
+        process::write(&mut text);
+        text
+    }
+}
+
+/// What became of packets, and the families with a series an interface.
+fn write_books(text: &mut String, snapshot: &Snapshot) {
+    let help = "Packets lost, by who lost them.";
+    let mut family = Family::begin(text, DROPPED, Kind::Counter, help);
+    for view in &snapshot.interfaces {
+        for (reason, count) in view.tally.dropped() {
+            family.series(&view.name, format_args!(",reason=\"{reason}\""), count);
+        }
+    }
+    let help = "Packets that are no edge, by reason.";
+    let mut family = Family::begin(text, IGNORED, Kind::Counter, help);
+    for view in &snapshot.interfaces {
+        for (reason, count) in view.tally.ignored_by_reason() {
+            family.series(&view.name, format_args!(",reason=\"{reason}\""), count);
+        }
+    }
+    for (name, kind, help, value) in FAMILIES {
+        let mut family = Family::begin(text, name, kind, help);
+        for view in &snapshot.interfaces {
+            family.series(&view.name, format_args!(""), value(view));
+        }
+    }
+}
+
+/// Layers come and go with windows.
+fn write_loads(text: &mut String, snapshot: &Snapshot) {
+    let mut family = Family::begin(text, LOAD, Kind::Gauge, "How full a layer is.");
+    for view in &snapshot.interfaces {
+        for (layer, load) in (1..).zip(&view.loads) {
+            family.series(&view.name, format_args!(",layer=\"{layer}\""), load);
+        }
+    }
+}
+
+/// Families whose series come and go, and the watch list.
+fn write_hitters(text: &mut String, snapshot: &Snapshot) {
+    let (pairs, senders, receivers) = (
+        "of the heaviest pairs",
+        "sent by the heaviest senders",
+        "sent to the heaviest receivers",
+    );
+    write_list(text, snapshot, "heavy_hitter", pairs, |of| &of.pairs);
+    write_list(text, snapshot, "top_source", senders, |of| &of.sources);
+    write_list(text, snapshot, "top_destination", receivers, |of| {
+        &of.destinations
+    });
+    let help = "Packets of the pairs in the watch list, estimated.";
+    let mut family = Family::begin(text, WATCHED, Kind::Gauge, help);
+    for view in &snapshot.interfaces {
+        for flow in &view.exported.watched {
+            let labels = Labels(&flow.key);
+            family.series(&view.name, format_args!("{labels}"), flow.packets);
+        }
+    }
+}
+
+/// A family by packets and one by bytes, with all who are heavy by either.
+fn write_list<K>(
+    text: &mut String,
+    snapshot: &Snapshot,
+    name: &str,
+    of_whom: &str,
+    hitters: fn(&Exported) -> &Hitters<K>,
+) where
+    K: Copy + Eq + Hash + Ord,
+    for<'a> Labels<'a, K>: Display,
+{
+    for (unit, what) in [("packets", "Packets"), ("bytes", "Bytes counted")] {
+        let value = |flow: &Flow<K>| match unit {
+            "packets" => flow.packets,
+            _ => flow.bytes_at_least,
+        };
+        let name = format!("crane_{name}_{unit}");
+        let help = format!("{what} {of_whom} in the window, by packets or by bytes.");
+        let mut family = Family::begin(text, &name, Kind::Gauge, &help);
+        for view in &snapshot.interfaces {
+            for flow in hitters(&view.exported).union() {
+                let labels = Labels(&flow.key);
+                family.series(&view.name, format_args!("{labels}"), value(flow));
+            }
+        }
+    }
+}
+
+/// The labels of a pair or a node.
+struct Labels<'a, K>(&'a K);
+
+impl Display for Labels<'_, Pair> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ",src=\"{}\",dst=\"{}\"", self.0.src(), self.0.dst())
+    }
+}
+
+impl Display for Labels<'_, IpAddr> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ",ip=\"{}\"", self.0)
+    }
+}
+
+fn describe() {
+    describe_histogram!(BATCH_EDGES, Unit::Count, "Packets of a batch.");
+    describe_histogram!(BATCH_SECONDS, Unit::Seconds, "Time to store a batch.");
+    describe_gauge!(
+        DEVICE,
+        Unit::Count,
+        "1, with the device the sketch runs on."
+    );
+    describe_gauge!(BUILD, Unit::Count, "1, with the version of the agent.");
+}

@@ -1,0 +1,107 @@
+//! What this process uses, from `/proc`, under the names Prometheus' own
+//! clients use. What cannot be read is left out.
+
+use std::fs;
+
+use super::text::{Family, Kind};
+
+/// Appends the `process_*` families.
+pub fn write(text: &mut String) {
+    let Ok(stat) = fs::read_to_string("/proc/self/stat") else {
+        return;
+    };
+    // The name in brackets may hold anything; fields count from behind it.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let field = |number: usize| {
+        fields
+            .get(number - 3)
+            .and_then(|field| field.parse::<f64>().ok())
+    };
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
+    let page = rustix::param::page_size() as f64;
+
+    let cpu = field(14)
+        .zip(field(15))
+        .map(|(user, system)| (user + system) / ticks);
+    let started = field(22)
+        .zip(boot_time())
+        .map(|(since, boot)| boot + since / ticks);
+    let fds = fs::read_dir("/proc/self/fd")
+        .ok()
+        .map(|fds| fds.count() as f64);
+    let families = [
+        (
+            "process_cpu_seconds_total",
+            Kind::Counter,
+            "CPU time used.",
+            cpu,
+        ),
+        (
+            "process_resident_memory_bytes",
+            Kind::Gauge,
+            "Memory in use.",
+            field(24).map(|pages| pages * page),
+        ),
+        (
+            "process_virtual_memory_bytes",
+            Kind::Gauge,
+            "Memory asked for.",
+            field(23),
+        ),
+        ("process_threads", Kind::Gauge, "Threads.", field(20)),
+        (
+            "process_open_fds",
+            Kind::Gauge,
+            "Open files and sockets.",
+            fds,
+        ),
+        (
+            "process_start_time_seconds",
+            Kind::Gauge,
+            "When the agent was started.",
+            started,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        if let Some(value) = value {
+            Family::begin(text, name, kind, help).value(value);
+        }
+    }
+}
+
+/// When the machine was started, in seconds since 1970.
+fn boot_time() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime "))?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn every_family_has_a_sensible_value() {
+        let mut text = String::new();
+        write(&mut text);
+        let value = |name: &str| -> f64 {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(&format!("{name} ")));
+            line.unwrap().parse().unwrap()
+        };
+        assert!(value("process_resident_memory_bytes") > 1e6);
+        assert!(value("process_virtual_memory_bytes") > value("process_resident_memory_bytes"));
+        assert!(value("process_cpu_seconds_total") < 3600.0);
+        assert!(value("process_threads") >= 1.0);
+        assert!(value("process_open_fds") >= 3.0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap().as_secs_f64();
+        assert!((now - value("process_start_time_seconds")).abs() < 3600.0);
+    }
+}

@@ -1,0 +1,256 @@
+//! What the API answers: types that the server writes and the client reads.
+//!
+//! Fields may be added; none changes its meaning or goes. A number that is not
+//! known is null.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crane_model::Flow;
+use serde::{Deserialize, Serialize};
+
+use crate::edge::Pair;
+use crate::export::snapshot::{InterfaceView, WindowView};
+use crate::sketch::answer::WindowName;
+
+/// Where [`Interfaces`] are.
+pub const INTERFACES: &str = "/api/v1/interfaces";
+/// Where [`HeavyHitters`] are.
+pub const HEAVY_HITTERS: &str = "/api/v1/heavy-hitters";
+/// Where a [`FlowAnswer`] is.
+pub const FLOW: &str = "/api/v1/flow";
+/// Where a [`NodeAnswer`] is.
+pub const NODE: &str = "/api/v1/node";
+
+/// Why there is no answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ErrorAnswer {
+    /// For people.
+    pub error: String,
+}
+
+/// All interfaces.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Interfaces {
+    /// In the order they were opened.
+    pub interfaces: Vec<InterfaceState>,
+}
+
+/// The books of an interface, and its sketch.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InterfaceState {
+    /// Name of the interface or file.
+    pub interface: String,
+    /// Whether its capture is open.
+    pub up: bool,
+    /// Packets the capture handed over.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Packets stored in the sketch.
+    pub edges: u64,
+    /// Packets that are no edge, by reason.
+    pub ignored: BTreeMap<String, u64>,
+    /// Packets lost, by who lost them.
+    pub dropped: BTreeMap<String, u64>,
+    /// Layers of the sketch.
+    pub layers: usize,
+    /// Layers added since the start.
+    pub expansions: usize,
+    /// Bytes of all sketches.
+    pub memory_bytes: usize,
+    /// Whether counts may be too low because a cell is full.
+    pub saturated: bool,
+    /// The window that is being filled.
+    pub current: WindowState,
+    /// The last complete one.
+    pub last: Option<WindowState>,
+}
+
+/// A window: times in seconds since 1970.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WindowState {
+    /// When it began.
+    pub start: Option<f64>,
+    /// When it ends or ended.
+    pub end: Option<f64>,
+    /// How long it was, or is so far.
+    pub seconds: f64,
+    /// Its packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The heaviest of a window.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HeavyHitters {
+    /// Of each interface that is meant.
+    pub interfaces: Vec<InterfaceHitters>,
+}
+
+/// The heaviest of an interface, heaviest first.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InterfaceHitters {
+    /// Name of the interface or file.
+    pub interface: String,
+    /// The window.
+    pub window: WindowName,
+    /// What is known of the window.
+    #[serde(flatten)]
+    pub state: WindowState,
+    /// Who sends to whom.
+    pub pairs: Vec<HeavyPair>,
+    /// Who sends.
+    pub sources: Vec<HeavyNode>,
+    /// Who receives.
+    pub destinations: Vec<HeavyNode>,
+}
+
+/// A heavy pair.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HeavyPair {
+    /// Who sends.
+    pub src: IpAddr,
+    /// Who receives.
+    pub dst: IpAddr,
+    /// How much.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+}
+
+/// A heavy node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HeavyNode {
+    /// Its address.
+    pub ip: IpAddr,
+    /// How much.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+}
+
+/// An estimate and how far it can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Packets.
+    pub packets: u64,
+    /// No fewer packets than this.
+    pub low: u64,
+    /// No more packets than this.
+    pub high: u64,
+    /// Bytes; none where not all of them were counted.
+    pub bytes: Option<u64>,
+    /// Bytes that were counted: no fewer than this.
+    pub bytes_at_least: u64,
+}
+
+/// What is known of a pair.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FlowAnswer {
+    /// Who sends.
+    pub src: IpAddr,
+    /// Who receives.
+    pub dst: IpAddr,
+    /// On each interface that is meant.
+    pub interfaces: Vec<InterfaceFlow>,
+}
+
+/// What an interface knows of a pair.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InterfaceFlow {
+    /// Name of the interface or file.
+    pub interface: String,
+    /// The window.
+    pub window: WindowName,
+    /// How much.
+    pub estimate: Estimate,
+}
+
+/// What is known of a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NodeAnswer {
+    /// Its address.
+    pub ip: IpAddr,
+    /// On each interface that is meant.
+    pub interfaces: Vec<InterfaceNode>,
+}
+
+/// What an interface knows of a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InterfaceNode {
+    /// Name of the interface or file.
+    pub interface: String,
+    /// The window.
+    pub window: WindowName,
+    /// What it sent.
+    pub sent: Estimate,
+    /// What it received.
+    pub received: Estimate,
+}
+
+impl From<&InterfaceView> for InterfaceState {
+    fn from(view: &InterfaceView) -> Self {
+        let tally = &view.tally;
+        let named = |(reason, count): (&str, u64)| (reason.to_owned(), count);
+        Self {
+            interface: view.name.clone(),
+            up: tally.up.load(Relaxed),
+            packets: tally.packets.load(Relaxed),
+            bytes: tally.bytes.load(Relaxed),
+            edges: tally.edges.load(Relaxed),
+            ignored: tally.ignored_by_reason().map(named).collect(),
+            dropped: tally.dropped().into_iter().map(named).collect(),
+            layers: view.loads.len(),
+            expansions: view.expansions,
+            memory_bytes: view.memory_bytes,
+            saturated: view.saturated,
+            current: (&view.current).into(),
+            last: view.last.as_deref().map(Into::into),
+        }
+    }
+}
+
+impl From<&WindowView> for WindowState {
+    fn from(window: &WindowView) -> Self {
+        let seconds = |time: Option<u64>| time.map(|time| time as f64 / 1e9);
+        Self {
+            start: seconds(window.start),
+            end: seconds(window.end),
+            seconds: window.seconds(),
+            packets: window.packets,
+            bytes: window.bytes,
+        }
+    }
+}
+
+impl<K> From<&Flow<K>> for Estimate {
+    fn from(flow: &Flow<K>) -> Self {
+        Self {
+            packets: flow.packets,
+            low: flow.low,
+            high: flow.high,
+            bytes: flow.bytes,
+            bytes_at_least: flow.bytes_at_least,
+        }
+    }
+}
+
+impl From<&Flow<Pair>> for HeavyPair {
+    fn from(flow: &Flow<Pair>) -> Self {
+        Self {
+            src: flow.key.src(),
+            dst: flow.key.dst(),
+            estimate: flow.into(),
+        }
+    }
+}
+
+impl From<&Flow<IpAddr>> for HeavyNode {
+    fn from(flow: &Flow<IpAddr>) -> Self {
+        Self {
+            ip: flow.key,
+            estimate: flow.into(),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Who may use how much memory for sketches.
+//!
+//! Every interface has a current window and keeps the last one. The least that
+//! their sketches can live in is set aside for everyone; all beyond is taken out
+//! of one pool when a sketch has outgrown what it has, and given back when its
+//! window is dropped. So a busy interface has all it may have, and an idle one
+//! the least.
+
+use std::sync::Arc;
+
+use crane_model::{Allowance, Pool};
+
+use crate::config::size::Size;
+use crate::config::{self, ConfigError};
+
+/// Sketches of a window: pairs, sources and destinations.
+const SKETCHES: u64 = 3;
+
+/// The memory of all interfaces that share it.
+#[derive(Clone)]
+pub struct Budget {
+    pool: Arc<Pool>,
+    /// What each sketch starts with.
+    least: u64,
+    /// What the sketches of one window may have.
+    per_window: u64,
+    node_percent: u64,
+}
+
+impl Budget {
+    /// The budget of `interfaces` interfaces with `windows` windows each, whose
+    /// sketches cannot do with less than `least`.
+    pub fn new(
+        config: &config::Sketch,
+        interfaces: usize,
+        windows: u64,
+        least: usize,
+    ) -> Result<Self, ConfigError> {
+        let (memory, total) = (config.memory, config.memory_total);
+        let least = least as u64;
+        let set_aside = windows * SKETCHES * least;
+        if memory.0 < set_aside {
+            return Err(ConfigError::new(
+                format_args!("sketch.memory = {memory}"),
+                format_args!(
+                    "too little, an interface needs at least {}",
+                    Size(set_aside)
+                ),
+            ));
+        }
+        let interfaces = interfaces.max(1) as u64;
+        let Some(free) = total.0.checked_sub(interfaces * set_aside) else {
+            return Err(ConfigError::new(
+                format_args!("sketch.memory_total = {total}"),
+                format_args!(
+                    "too little for {interfaces} interfaces, they need at least {}",
+                    Size(set_aside * interfaces)
+                ),
+            ));
+        };
+        Ok(Self {
+            pool: Pool::new(free as usize),
+            least,
+            per_window: memory.0 / windows,
+            node_percent: config.node_percent.into(),
+        })
+    }
+
+    /// What a sketch of pairs may use.
+    pub fn for_pairs(&self) -> Allowance {
+        self.allowance(self.beyond() - 2 * self.nodes())
+    }
+
+    /// What a sketch of sources, or of destinations, may use.
+    pub fn for_nodes(&self) -> Allowance {
+        self.allowance(self.nodes())
+    }
+
+    /// What a window may have beyond what is set aside.
+    fn beyond(&self) -> u64 {
+        self.per_window - SKETCHES * self.least
+    }
+
+    fn nodes(&self) -> u64 {
+        self.beyond() * self.node_percent / 100 / 2
+    }
+
+    fn allowance(&self, beyond: u64) -> Allowance {
+        let (least, beyond) = (self.least as usize, beyond as usize);
+        Allowance::new(least, least + beyond, &self.pool)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: usize = 4096;
+    const WINDOW: u64 = 3 * LEAST as u64;
+
+    fn budget(memory: u64, total: u64, interfaces: usize) -> Result<Budget, ConfigError> {
+        let config = config::Sketch {
+            memory: Size(memory),
+            memory_total: Size(total),
+            ..Default::default()
+        };
+        Budget::new(&config, interfaces, 2, LEAST)
+    }
+
+    #[test]
+    fn the_total_is_kept_and_what_is_given_back_can_be_had_again() {
+        let budget = budget(40 * WINDOW, 60 * WINDOW, 4).unwrap();
+        let window = || [budget.for_pairs(), budget.for_nodes(), budget.for_nodes()];
+        let mut first = window();
+        let taken: usize = first.iter_mut().map(Allowance::reach_most).sum();
+        assert_eq!(
+            taken as u64,
+            20 * WINDOW,
+            "half of what an interface may have"
+        );
+        let mut others = [window(), window(), window()];
+        let others = others.as_flattened_mut().iter_mut();
+        let taken: u64 = others.map(|a| a.reach_most() as u64).sum();
+        assert_eq!(
+            taken + 20 * WINDOW,
+            60 * WINDOW - 4 * WINDOW,
+            "all but the last windows'"
+        );
+        assert_eq!(budget.pool.free(), 0);
+        drop(first);
+        assert_eq!(budget.pool.free() as u64, 19 * WINDOW);
+    }
+
+    #[test]
+    fn the_default_is_enough_for_thousands_of_interfaces() {
+        let config = config::Sketch::default();
+        assert!(Budget::new(&config, 5000, 2, LEAST).is_ok());
+    }
+
+    #[test]
+    fn impossible_budgets_are_refused() {
+        for (memory, total, interfaces, says) in [
+            (WINDOW, 64 * WINDOW, 1, "at least 24KiB"),
+            (
+                4 * WINDOW,
+                4 * WINDOW,
+                3,
+                "3 interfaces, they need at least 72KiB",
+            ),
+        ] {
+            let error = budget(memory, total, interfaces).err().unwrap().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

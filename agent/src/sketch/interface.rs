@@ -1,0 +1,324 @@
+//! One interface or capture file on its way through the worker. It owns its
+//! ring, its windows and its books; others see its [`view`](Interface::view) or
+//! its [`summary`](Interface::summary), or have an
+//! [`answer`](Interface::answer).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use crane_model::Flow;
+
+use super::answer::{About, Answer, WindowName};
+use super::batch::{Batch, Cut};
+use super::budget::Budget;
+use super::past::Past;
+use super::ring::RingReader;
+use super::sketches::Blueprint;
+use super::slot::Slot;
+use super::summary::Summary;
+use super::view::{Lists, Views};
+use super::window::{WindowClock, wall_clock};
+use super::windows::Windows;
+use crate::export::hitters::Hitters;
+use crate::export::metrics::BatchMetrics;
+use crate::export::snapshot::InterfaceView;
+use crate::tally::{Ignored, Tally};
+
+/// What interfaces work with, one after the other.
+#[derive(Default)]
+pub struct Buffers {
+    slots: Vec<Slot>,
+    batch: Batch,
+}
+
+/// What became of a look into the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Packets were stored, or the window turned.
+    Stored,
+    /// Nothing is due.
+    Waiting,
+    /// All is stored, and nothing comes any more.
+    Drained,
+}
+
+/// One interface or file. See the head of this module.
+pub struct Interface {
+    name: String,
+    tally: Arc<Tally>,
+    ring: RingReader,
+    /// When the oldest packet in the ring was first seen there.
+    waiting: Option<Instant>,
+    windows: Windows,
+    /// Whether packets are stored.
+    stores: bool,
+    views: Views,
+    view: Option<Arc<InterfaceView>>,
+    /// Whether there is anything that the view does not show.
+    changed: bool,
+    ended: bool,
+    metrics: Option<BatchMetrics>,
+}
+
+/// What an interface is made of.
+pub struct Options {
+    /// Name of the interface or file.
+    pub name: String,
+    /// Its books.
+    pub tally: Arc<Tally>,
+    /// Where its packets come from.
+    pub ring: RingReader,
+    /// What is kept for a report; none if there will be none.
+    pub past: Option<Past>,
+    /// What turns the windows.
+    pub clock: WindowClock,
+    /// Packets that each packet stands for.
+    pub scale: u64,
+    /// Whether packets are stored; otherwise they are only decoded.
+    pub stores: bool,
+    /// How sketches are built.
+    pub blueprint: Arc<Blueprint>,
+    /// Out of which memory.
+    pub budget: Budget,
+    /// Histograms of its batches, if anyone looks at them.
+    pub metrics: Option<BatchMetrics>,
+}
+
+impl Interface {
+    /// An interface with an empty first window.
+    pub fn new(options: Options) -> crane_model::Result<Self> {
+        Ok(Self {
+            windows: Windows::new(
+                options.name.clone(),
+                options.clock,
+                options.past,
+                options.scale,
+                options.blueprint,
+                options.budget,
+            )?,
+            name: options.name,
+            tally: options.tally,
+            ring: options.ring,
+            waiting: None,
+            stores: options.stores,
+            views: Views::default(),
+            view: None,
+            changed: true,
+            ended: false,
+            metrics: options.metrics,
+        })
+    }
+
+    /// Name of the interface or file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether nothing comes any more.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Stores a batch if one is due, or turns the window.
+    pub fn work(&mut self, buffers: &mut Buffers, cut: Cut) -> anyhow::Result<Progress> {
+        // Asked before looking into the ring: nothing comes after it.
+        let ended = self.ring.has_ended();
+        let full = self.ring.full_batch();
+        let ready = self.ring.used().min(full);
+        let time = Instant::now();
+        if self.windows.clock().is_over(time) && !ended {
+            // What is in the ring came before.
+            let mut left = self.ring.used();
+            while left > 0 {
+                left = left.saturating_sub(self.store(buffers, left.min(full))?);
+            }
+            self.windows.turn_at(time, wall_clock())?;
+            self.changed = true;
+            return Ok(Progress::Stored);
+        }
+        if ready == 0 && ended {
+            return Ok(Progress::Drained);
+        }
+        if ready == 0 {
+            return Ok(Progress::Waiting);
+        }
+        let since = *self.waiting.get_or_insert_with(Instant::now);
+        let due = matches!(cut, Cut::Linger(linger) if since.elapsed() >= linger);
+        if ready == full || ended || due {
+            self.store(buffers, ready)?;
+            return Ok(Progress::Stored);
+        }
+        Ok(Progress::Waiting)
+    }
+
+    /// Stores what is in the next `count` slots of the ring, and in one more if
+    /// they end within an edge. How many those were.
+    fn store(&mut self, buffers: &mut Buffers, count: usize) -> anyhow::Result<usize> {
+        let start = Instant::now();
+        let Buffers { slots, batch } = buffers;
+        slots.clear();
+        if let Some(edge) = self.windows.take_held() {
+            Slot::write(&edge, slots);
+        }
+        // Out of the ring, because a window may turn in the middle of them.
+        let taken = self.ring.take(slots, count)?;
+        let edges = Slot::edges(slots).count();
+        if self.stores {
+            let held = self.windows.store(batch, slots)?;
+            self.tally.edges.fetch_add((edges - held) as u64, Relaxed);
+        } else {
+            self.tally.ignore(Ignored::NotStored, edges as u64);
+        }
+        self.waiting = None;
+        self.changed = true;
+        if let Some(metrics) = &self.metrics {
+            metrics.record(count, start.elapsed());
+        }
+        Ok(taken)
+    }
+
+    /// Gives up what is in the ring: there is no time for it. It is counted
+    /// with what the ring had no room for.
+    pub fn abandon(&mut self) {
+        let count = self.ring.abandon();
+        if count == 0 {
+            return;
+        }
+        self.tally.ring_full.fetch_add(count, Relaxed);
+        tracing::warn!(
+            interface = self.name,
+            packets = count,
+            "stopped before these were stored"
+        );
+    }
+
+    /// Ends the current window: nothing comes any more.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        let stored = self.windows.close()?;
+        self.tally.edges.fetch_add(stored, Relaxed);
+        self.ended = true;
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Makes the view anew if anything has changed.
+    pub fn refresh(&mut self, lists: &Lists) -> crane_model::Result<()> {
+        let used = self.ring.used() as u64;
+        self.tally.ring_used.store(used, Relaxed);
+        if std::mem::take(&mut self.changed) {
+            let (name, tally, windows) = (&self.name, &self.tally, &self.windows);
+            let view = self.views.next(name, tally, windows, self.ended, lists)?;
+            self.view = Some(Arc::new(view));
+        }
+        Ok(())
+    }
+
+    /// What others see of it: a picture as of the last refresh.
+    pub fn view(&self) -> Option<&Arc<InterfaceView>> {
+        self.view.as_ref()
+    }
+
+    /// What is known when it has ended, with the `top` heaviest pairs. The
+    /// windows of the past go with it.
+    pub fn summary(&mut self, top: usize) -> crane_model::Result<Summary> {
+        let windows = self.windows.past().map(Past::take_windows);
+        let sketches = &self.windows.widest().sketches;
+        Ok(Summary {
+            name: self.name.clone(),
+            tally: Arc::clone(&self.tally),
+            layers: sketches.pairs.loads()?.len(),
+            expansions: sketches.pairs.expansions(),
+            memory_bytes: self.windows.memory_bytes(),
+            saturated: sketches.is_saturated()?,
+            top: Hitters::of(sketches.named_pairs(), top),
+            windows: windows.unwrap_or_default(),
+            compared: self.windows.compare()?,
+        })
+    }
+
+    /// Which window a query is answered from; none if there is no such.
+    pub fn meant(&self, asked: Option<WindowName>) -> Option<WindowName> {
+        self.windows.meant(asked).map(|(which, _)| which)
+    }
+
+    /// What is known of a pair or a node in a window; none if there is no such
+    /// window.
+    pub fn answer(
+        &self,
+        asked: Option<WindowName>,
+        about: About,
+    ) -> Option<crane_model::Result<Answer>> {
+        let (window, found) = self.windows.meant(asked)?;
+        let flows = match about {
+            About::Flow(pair) => found.sketches.pair(pair).map(|flow| vec![unnamed(flow)]),
+            About::Node(node) => {
+                let flows = found.sketches.node(node);
+                flows.map(|flows| flows.map(unnamed).to_vec())
+            }
+        };
+        Some(flows.map(|flows| Answer {
+            interface: self.name.clone(),
+            window,
+            flows,
+        }))
+    }
+}
+
+/// The same without the name that was asked for.
+fn unnamed<K>(flow: Flow<K>) -> Flow<()> {
+    flow.rename(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use crane_model::Secret;
+
+    use super::*;
+    use crate::config;
+    use crate::config::length::WindowLength;
+    use crate::edge::{Edge, Pair};
+    use crate::sketch::ring::ring;
+    use crate::sketch::window::Cadence;
+
+    /// Batches end within an edge of two slots, and one more slot is taken.
+    #[test]
+    fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
+        let config = config::Sketch::default();
+        let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+        let (mut writer, ring) = ring(64, thread::current(), 3);
+        let tally = Arc::new(Tally::default());
+        let past = Instant::now() - Duration::from_secs(1);
+        let cadence = Cadence::new(past, WindowLength(Duration::from_millis(100)), past);
+        let mut interface = Interface::new(Options {
+            name: "eth0".into(),
+            tally: Arc::clone(&tally),
+            ring,
+            past: None,
+            clock: WindowClock::Monotonic(cadence),
+            scale: 1,
+            stores: true,
+            budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
+            blueprint: Arc::new(blueprint),
+            metrics: None,
+        })
+        .unwrap();
+        let (src, dst) = (1u128.into(), 2u128.into());
+        let edge = Edge {
+            name: Pair::V6(src, dst).name(),
+            bytes: 100,
+            time: 0,
+        };
+        let mut slots = Vec::new();
+        (0..4).for_each(|_| Slot::write(&edge, &mut slots));
+        writer.push(&mut slots);
+        let mut buffers = Buffers::default();
+        let work = interface.work(&mut buffers, Cut::Count);
+        assert_eq!(work.unwrap(), Progress::Stored);
+        assert_eq!(tally.edges.load(Relaxed), 4);
+        assert_eq!(interface.windows.last().unwrap().packets, 4);
+    }
+}

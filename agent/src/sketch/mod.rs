@@ -1,0 +1,24 @@
+//! From edges to answers.
+//!
+//! A capture fills a [`ring`], the [`worker`] drains it in batches, and each
+//! [`interface`] stores its own in the [`sketches`] of its [`windows`], within a
+//! [`budget`]. The worker publishes the [`view`] of each and answers each
+//! [`query`]; a [`pipeline`] is all of it.
+
+pub mod answer;
+mod batch;
+mod budget;
+mod interface;
+pub mod key;
+pub mod past;
+pub mod pipeline;
+mod query;
+pub mod ring;
+mod sketches;
+pub mod slot;
+pub mod summary;
+mod view;
+pub mod weights;
+mod window;
+mod windows;
+pub mod worker;

@@ -1,0 +1,318 @@
+//! What live capture and replay share: rings, sketches, worker, snapshot.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+
+use super::batch::Cut;
+use super::budget::Budget;
+use super::interface::{Interface, Options};
+use super::key::Key;
+use super::past::Past;
+use super::ring::{RingWriter, ring};
+use super::sketches::Blueprint;
+use super::slot::Slot;
+use super::summary::Summary;
+use super::view::Lists;
+use super::window::{Cadence, PacketTime, WindowClock};
+use super::worker::{Request, Worker, WorkerHandle};
+use crate::config::length::WindowLength;
+use crate::config::size::Size;
+use crate::config::{self, Config};
+use crate::edge::Pair;
+use crate::export::metrics::{BatchMetrics, Exporter};
+use crate::export::snapshot::Snapshot;
+use crate::tally::Tally;
+
+/// Share of the capture buffers that rings may take.
+const RING_SHARE: u64 = 4;
+/// The smallest ring.
+const LEAST_SLOTS: usize = 1024;
+/// A file gets at least so much as long as there is any.
+const LEAST_OF_A_FILE: u64 = 128 << 10;
+
+/// What a pipeline is for.
+pub enum Mode {
+    /// So many interfaces that share all memory, and turn windows of this
+    /// length by the clock.
+    Live(usize, WindowLength),
+    /// Files, each by itself, so that the same packets give the same answers.
+    Replay {
+        /// How long windows are; none for a single one.
+        window: Option<WindowLength>,
+        /// Report on each of them.
+        history: bool,
+        /// Count exactly, too.
+        exactly: bool,
+        /// Answer queries about files that have ended.
+        serve: bool,
+        /// Store packets; otherwise they are only decoded.
+        sketch: bool,
+    },
+}
+
+/// The end of an interface that a capture writes to.
+pub struct InterfaceWriter {
+    /// Where edges go.
+    pub ring: RingWriter,
+    /// Its books.
+    pub tally: Arc<Tally>,
+    /// The seed that chooses which packets are looked at, if not all are.
+    pub sampling: u64,
+}
+
+/// A pipeline at work.
+pub struct Pipeline {
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    handle: WorkerHandle,
+    ended: Receiver<Summary>,
+    config: Config,
+    mode: Mode,
+    blueprint: Arc<Blueprint>,
+    shared: Budget,
+    windows: u64,
+    top: usize,
+    /// Which packets are looked at, if not all are.
+    sampling: u64,
+    /// What files may have, by the names of their interfaces.
+    granted: HashMap<String, u64>,
+    /// When the first windows of live captures begin.
+    origin: Instant,
+    exports: bool,
+    worker: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Pipeline {
+    /// Starts a worker without interfaces; lists have `top` entries.
+    pub fn start(config: &Config, mode: Mode, top: usize, key: &Key) -> anyhow::Result<Self> {
+        let blueprint = Blueprint::new(&config.sketch, config.capture.sample, key.secret)?;
+        let (sharing, windows, cut, keep_ended) = match mode {
+            Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
+            Mode::Replay { window, serve, .. } => {
+                // Of one window, as much as a live one has: the same answers.
+                let windows = if window.is_some() { 3 } else { 2 };
+                (1, windows, Cut::Count, serve)
+            }
+        };
+        let budget = Budget::new(&config.sketch, sharing, windows, blueprint.least())?;
+        let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot {
+            interfaces: Vec::new(),
+            published: Instant::now(),
+        }));
+        let (requests, receiver) = mpsc::channel();
+        let (ending, ended) = mpsc::channel();
+        let worker = Worker {
+            requests: receiver,
+            ended: ending,
+            cut,
+            lists: Lists {
+                top,
+                watch: watch_list(config),
+            },
+            keep_ended,
+            snapshot: Arc::clone(&snapshot),
+        };
+        let worker = thread::Builder::new()
+            .name("sketch".into())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            snapshot,
+            handle: WorkerHandle::new(requests, worker.thread().clone()),
+            ended,
+            config: config.clone(),
+            mode,
+            blueprint: Arc::new(blueprint),
+            shared: budget,
+            windows,
+            top,
+            sampling: key.sampling,
+            granted: HashMap::new(),
+            origin: Instant::now(),
+            exports: false,
+            worker: Some(worker),
+        })
+    }
+
+    /// Installs the exporter of metrics; interfaces added afterwards have histograms.
+    pub fn export(&mut self) -> anyhow::Result<Exporter> {
+        self.exports = true;
+        Exporter::install(self.device())
+    }
+
+    /// What it knows.
+    pub fn snapshot(&self) -> Arc<ArcSwap<Snapshot>> {
+        Arc::clone(&self.snapshot)
+    }
+
+    /// Where queries go.
+    pub fn handle(&self) -> WorkerHandle {
+        self.handle.clone()
+    }
+
+    /// Where the sketches run, for people.
+    pub fn device(&self) -> &str {
+        self.blueprint.device_name()
+    }
+
+    /// Adds an interface or file. It ends when the returned end is dropped.
+    pub fn add(&mut self, name: &str) -> anyhow::Result<InterfaceWriter> {
+        let (sharing, budget, past, clock) = match self.mode {
+            Mode::Live(interfaces, length) => {
+                let cadence = Cadence::new(self.origin, length, Instant::now());
+                let clock = WindowClock::Monotonic(cadence);
+                (interfaces, self.shared.clone(), None, clock)
+            }
+            Mode::Replay {
+                window,
+                history,
+                exactly,
+                ..
+            } => {
+                let budget = self.budget_of_a_file(name)?;
+                let windows = history.then_some(self.top);
+                let by_packets = |length| WindowClock::Packets(PacketTime::new(length));
+                let clock = window.map_or(WindowClock::Never, by_packets);
+                (1, budget, Some(Past::new(windows, exactly)), clock)
+            }
+        };
+        let capture = &self.config.capture;
+        let tally = Arc::new(Tally::default());
+        let share = capture.buffer_total.0 / sharing.max(1) as u64 / RING_SHARE;
+        let slots = (share as usize / size_of::<Slot>()).clamp(LEAST_SLOTS, capture.ring_slots);
+        tally.ring_slots.store(slots as u64, Relaxed);
+        let (writer, reader) = ring(slots, self.handle.worker(), self.config.sketch.batch);
+        let writer = InterfaceWriter {
+            ring: writer,
+            tally: Arc::clone(&tally),
+            sampling: self.sampling,
+        };
+        let interface = Interface::new(Options {
+            name: name.into(),
+            tally,
+            ring: reader,
+            past,
+            clock,
+            scale: u64::from(capture.sample),
+            stores: !matches!(self.mode, Mode::Replay { sketch: false, .. }),
+            blueprint: Arc::clone(&self.blueprint),
+            budget,
+            metrics: self.exports.then(|| BatchMetrics::of(name)),
+        })?;
+        let sent = self.handle.send(Request::Interface(Box::new(interface)));
+        sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
+        Ok(writer)
+    }
+
+    /// Files share no memory, so that they cannot change each other's answers.
+    /// Each may have an eighth of what is left, and no more than an interface:
+    /// many at once have less each.
+    fn budget_of_a_file(&mut self, name: &str) -> anyhow::Result<Budget> {
+        let sketch = &self.config.sketch;
+        let left = sketch.memory_total.0 - self.granted.values().sum::<u64>();
+        let memory = Size(
+            sketch
+                .memory
+                .0
+                .min((left / 8).max(left.min(LEAST_OF_A_FILE))),
+        );
+        let config = config::Sketch {
+            memory,
+            memory_total: memory,
+            ..sketch.clone()
+        };
+        let budget = Budget::new(&config, 1, self.windows, self.blueprint.least());
+        let budget = budget.with_context(|| {
+            format!(
+                "{} captures at once need more memory than sketch.memory_total = {}: raise it",
+                self.granted.len() + 1,
+                sketch.memory_total
+            )
+        })?;
+        self.granted.insert(name.into(), memory.0);
+        Ok(budget)
+    }
+
+    /// Waits for an interface to end; all its packets must have been delivered and
+    /// its writer dropped.
+    pub fn wait_for_end(&mut self) -> anyhow::Result<Summary> {
+        let Ok(summary) = self.ended.recv() else {
+            // The worker has failed: joining it says why.
+            return Err(self
+                .join()
+                .err()
+                .unwrap_or_else(|| anyhow::anyhow!("the sketch worker ended early")));
+        };
+        if !matches!(self.mode, Mode::Replay { serve: true, .. }) {
+            self.granted.remove(&summary.name);
+        }
+        Ok(summary)
+    }
+
+    /// Whether the worker has ended, which it should not by itself.
+    pub fn has_ended(&self) -> bool {
+        self.worker.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until all rings are drained and the last windows are published.
+    /// All writers must be gone. What is not drained after `limit` is counted as
+    /// lost.
+    pub fn finish(mut self, limit: Option<Duration>) -> anyhow::Result<Vec<Summary>> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let _ = self.handle.send(Request::Finish(deadline));
+        self.join()?;
+        Ok(self.ended.try_iter().collect())
+    }
+
+    fn join(&mut self) -> anyhow::Result<()> {
+        match self.worker.take().map(JoinHandle::join) {
+            Some(Err(_)) => anyhow::bail!("the sketch worker panicked"),
+            Some(Ok(result)) => result.context("the sketch worker failed"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The pairs to watch, each once, however its addresses are written.
+fn watch_list(config: &Config) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for pair in config.export.watch.iter().map(|watched| watched.0) {
+        if !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A replay of many files would keep the lists of all of them otherwise.
+    #[test]
+    fn a_file_that_has_ended_is_kept_only_for_those_who_ask() {
+        for serve in [false, true] {
+            let mode = Mode::Replay {
+                window: None,
+                history: true,
+                exactly: false,
+                serve,
+                sketch: true,
+            };
+            let mut pipeline =
+                Pipeline::start(&Config::default(), mode, 10, &Key::of_seed(1)).unwrap();
+            for file in ["a", "b"] {
+                drop(pipeline.add(file).unwrap());
+                pipeline.wait_for_end().unwrap();
+            }
+            let shown = pipeline.snapshot.load().interfaces.len();
+            assert_eq!(shown, if serve { 2 } else { 0 });
+            pipeline.finish(None).unwrap();
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The sketches of one window: who talks to whom, who sends, who receives.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crane_model::name::{AnyName, Name, Narrow, Wide};
+use crane_model::{Crane, Flow, Profile, Secret};
+
+use super::batch::Batch;
+use super::budget::Budget;
+use super::weights;
+use crate::config;
+use crate::edge::{Pair, node_name, node_of_name};
+
+/// How sketches are built, whatever their size. The device is opened and the
+/// weights are put there once, for all of them.
+pub struct Blueprint {
+    profile: Arc<Profile>,
+    secret: Secret,
+    one_in: u32,
+}
+
+/// Three sketches of the same packets.
+pub struct Sketches {
+    /// Each packet stands for this many.
+    one_in: u32,
+    /// By source and destination.
+    pub pairs: Crane,
+    sources: Crane,
+    destinations: Crane,
+}
+
+impl Blueprint {
+    /// Sketches as `config` wants them, of one packet in so many.
+    pub fn new(config: &config::Sketch, one_in: u32, secret: Secret) -> anyhow::Result<Self> {
+        let device = config.device.open()?;
+        let weights = config.weights.as_deref();
+        let profile = match config.profile {
+            config::Profile::Packed => Profile::packed(weights::load_packed(weights)?, &device),
+            config::Profile::Paper => Profile::paper(weights::load(weights)?.into(), &device)?,
+        };
+        Ok(Self {
+            profile: Arc::new(profile),
+            secret,
+            one_in,
+        })
+    }
+
+    /// Empty sketches for the window numbered `window`.
+    pub fn build(&self, budget: &Budget, window: u64) -> crane_model::Result<Sketches> {
+        let crane = |allowance| Crane::new(&self.profile, self.secret, window, allowance);
+        Ok(Sketches {
+            one_in: self.one_in,
+            pairs: crane(budget.for_pairs())?,
+            sources: crane(budget.for_nodes())?,
+            destinations: crane(budget.for_nodes())?,
+        })
+    }
+
+    /// What names become ids by.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// The least memory a sketch can live in.
+    pub fn least(&self) -> usize {
+        self.profile.least()
+    }
+
+    /// Where sketches run, for people.
+    pub fn device_name(&self) -> &str {
+        self.profile.device_name()
+    }
+}
+
+impl Sketches {
+    /// Bytes of all three.
+    pub fn memory_bytes(&self) -> usize {
+        self.pairs.memory_bytes() + self.sources.memory_bytes() + self.destinations.memory_bytes()
+    }
+
+    /// Whether counts may be too low because a cell is full.
+    pub fn is_saturated(&self) -> crane_model::Result<bool> {
+        Ok(self.pairs.is_saturated()?
+            || self.sources.is_saturated()?
+            || self.destinations.is_saturated()?)
+    }
+
+    /// All pairs that are known by name, among them the heaviest.
+    pub fn named_pairs(&self) -> impl Iterator<Item = Flow<Pair>> {
+        self.named(&self.pairs, Pair::of_name)
+    }
+
+    /// All senders that are known by name, among them the heaviest.
+    pub fn named_sources(&self) -> impl Iterator<Item = Flow<IpAddr>> {
+        self.named(&self.sources, node_of_name)
+    }
+
+    /// All receivers that are known by name, among them the heaviest.
+    pub fn named_destinations(&self) -> impl Iterator<Item = Flow<IpAddr>> {
+        self.named(&self.destinations, node_of_name)
+    }
+
+    fn named<K>(&self, crane: &Crane, key: fn(AnyName) -> K) -> impl Iterator<Item = Flow<K>> {
+        let narrow = crane.named::<Narrow>();
+        let narrow = narrow.map(move |flow| flow.rename(|name| key(name.any())));
+        let wide = crane.named::<Wide>();
+        let wide = wide.map(move |flow| flow.rename(|name| key(name.any())));
+        narrow.chain(wide).map(|flow| self.honest(flow))
+    }
+
+    /// What is known of a pair.
+    pub fn pair(&self, pair: Pair) -> crane_model::Result<Flow<Pair>> {
+        self.flow(&self.pairs, pair.name(), pair)
+    }
+
+    /// What a node sends and receives.
+    pub fn node(&self, node: IpAddr) -> crane_model::Result<[Flow<IpAddr>; 2]> {
+        let name = node_name(node);
+        Ok([
+            self.flow(&self.sources, name, node)?,
+            self.flow(&self.destinations, name, node)?,
+        ])
+    }
+
+    fn flow<K>(&self, crane: &Crane, name: AnyName, key: K) -> crane_model::Result<Flow<K>> {
+        let flow = match name {
+            AnyName::Narrow(name) => crane.flow(name)?.rename(|_| key),
+            AnyName::Wide(name) => crane.flow(name)?.rename(|_| key),
+        };
+        Ok(self.honest(flow))
+    }
+
+    /// An answer of a sketch, no surer of itself than sampling allows: three
+    /// standard deviations to both sides, but no fewer than were seen.
+    fn honest<K>(&self, flow: Flow<K>) -> Flow<K> {
+        if self.one_in == 1 {
+            return flow;
+        }
+        let one_in = u64::from(self.one_in);
+        let spread = (flow.packets.saturating_mul(one_in - 1) as f64).sqrt();
+        let spread = (3.0 * spread).ceil() as u64;
+        Flow {
+            low: flow.low.saturating_sub(spread).max(flow.low / one_in),
+            high: flow.high.saturating_add(spread),
+            bytes_at_least: flow.bytes_at_least / one_in,
+            ..flow
+        }
+    }
+
+    /// Stores a batch in all three.
+    pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
+        self.pairs.store(batch.narrow.pairs())?;
+        self.pairs.store(batch.wide.pairs())?;
+        self.sources.store(batch.narrow.sources())?;
+        self.sources.store(batch.wide.sources())?;
+        self.destinations.store(batch.narrow.destinations())?;
+        self.destinations.store(batch.wide.destinations())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::size::Size;
+    use crate::edge::Edge;
+    use crate::sketch::slot::Slot;
+
+    fn config(profile: config::Profile, memory: u64) -> config::Sketch {
+        config::Sketch {
+            profile,
+            memory: Size(memory),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_sample_makes_answers_less_sure() {
+        let config = config(config::Profile::Packed, 1 << 20);
+        let blueprint = Blueprint::new(&config, 4, Secret::from_seed(1)).unwrap();
+        let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();
+        let sketches = blueprint.build(&budget, 0).unwrap();
+        let flow = |packets| Flow {
+            key: (),
+            packets,
+            low: packets,
+            high: packets,
+            bytes: Some(400),
+            bytes_at_least: 400,
+        };
+        let sure = sketches.honest(flow(40_000));
+        assert_eq!(
+            (sure.low, sure.packets, sure.high),
+            (38_960, 40_000, 41_040)
+        );
+        assert_eq!(sure.bytes_at_least, 100, "what was seen");
+        let small = sketches.honest(flow(8));
+        assert_eq!((small.low, small.high), (2, 23), "two were seen");
+    }
+
+    #[test]
+    fn sketches_keep_to_their_budget() {
+        for profile in [config::Profile::Packed, config::Profile::Paper] {
+            for memory in [64 << 10, 100_000, 512 << 10, 4 << 20] {
+                let config = config(profile, memory);
+                let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+                let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();
+                let mut sketches = blueprint.build(&budget, 0).unwrap();
+                fill(&blueprint, &mut sketches, memory);
+                let sources: Vec<_> = sketches.named_sources().collect();
+                assert_eq!((sources.len(), sources[0].packets), (1, 40_000));
+            }
+        }
+    }
+
+    /// One source, 40,000 destinations.
+    fn fill(blueprint: &Blueprint, sketches: &mut Sketches, memory: u64) {
+        let mut batch = Batch::default();
+        for round in 0..20u32 {
+            let mut slots = Vec::new();
+            for n in 0..2000 {
+                let pair = Pair::V4([10, 0, 0, 1].into(), (round * 2000 + n).into());
+                let edge = Edge {
+                    name: pair.name(),
+                    bytes: 100,
+                    time: 0,
+                };
+                Slot::write(&edge, &mut slots);
+            }
+            batch.fold(blueprint.secret(), &slots, 1);
+            sketches.store(&batch).unwrap();
+            let weight = sketches.memory_bytes() as u64;
+            assert!(weight <= memory, "{weight} > {memory}");
+        }
+    }
+}

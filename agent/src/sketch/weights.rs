@@ -1,0 +1,43 @@
+//! The weights: those in the program, or a file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use crane_model::{PackedWeights, PaperWeights};
+
+use crate::config::size::Size;
+use crate::config::small_file;
+
+/// What `crane-agent train` made; see `weights/README.md`.
+const BUILT_IN: &[u8] = include_bytes!("../../../weights/paper.safetensors");
+
+/// Loads and checks the weights of `file`, or those in the program, for the
+/// packed profile.
+pub fn load_packed(file: Option<&Path>) -> anyhow::Result<Arc<PackedWeights>> {
+    let weights = match file {
+        None => PackedWeights::built_in().context(INSIDE)?,
+        Some(path) => {
+            PackedWeights::load(&read(path)?).with_context(|| path.display().to_string())?
+        }
+    };
+    Ok(Arc::new(weights))
+}
+
+/// Loads and checks the weights of `file`, or those in the program, for the
+/// paper profile.
+pub fn load(file: Option<&Path>) -> anyhow::Result<PaperWeights> {
+    let Some(path) = file else {
+        return PaperWeights::load(BUILT_IN).context(INSIDE);
+    };
+    PaperWeights::load(&read(path)?).with_context(|| path.display().to_string())
+}
+
+/// The largest weight file; ours have less than one MiB.
+const MOST: Size = Size(64 << 20);
+const INSIDE: &str = "the weights in this program";
+
+/// The bytes of a weight file, whatever is in it.
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    small_file::read(path, MOST).with_context(|| format!("weights {}", path.display()))
+}

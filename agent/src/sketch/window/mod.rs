@@ -1,0 +1,86 @@
+//! A [`Window`] is a length of time and what is known of its packets. A
+//! [`WindowClock`] says when the next one begins.
+
+mod cadence;
+mod clock;
+mod packet_time;
+
+use std::time::Duration;
+
+pub use cadence::Cadence;
+pub use clock::{WindowClock, wall_clock};
+pub use packet_time::{PacketTime, Place};
+
+use super::batch::Batch;
+use super::sketches::Sketches;
+use crate::export::hitters::Hitters;
+use crate::export::snapshot::{Until, WindowView};
+
+/// When a window begins and ends, in nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// When it begins.
+    pub start: u64,
+    /// When it ends.
+    pub end: u64,
+}
+
+/// In the unit of packet times.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A window. See the head of this module.
+pub struct Window {
+    /// When it begins, in nanoseconds since 1970; the largest number until
+    /// that is known.
+    pub start: u64,
+    /// When it ends; none if it never does. Of a live capture: when it began,
+    /// and how long it lasts by the monotonic clock.
+    pub end: Option<u64>,
+    /// Time of the latest packet of a file.
+    latest: u64,
+    /// Packets stored, scaled if sampled.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Who sent them to whom.
+    pub sketches: Sketches,
+}
+
+impl Window {
+    /// An empty window.
+    pub fn new(bounds: Option<Bounds>, sketches: Sketches) -> Self {
+        Self {
+            start: bounds.map_or(u64::MAX, |bounds| bounds.start),
+            end: bounds.map(|bounds| bounds.end),
+            latest: 0,
+            packets: 0,
+            bytes: 0,
+            sketches,
+        }
+    }
+
+    /// Stores a batch.
+    pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
+        self.latest = self.latest.max(batch.latest);
+        self.packets += batch.packets;
+        self.bytes += batch.bytes;
+        self.sketches.store(batch)
+    }
+
+    /// Its picture, with its `top` heaviest.
+    pub fn view(&self, top: usize, until: Until) -> WindowView {
+        WindowView {
+            start: (self.start < u64::MAX).then_some(self.start),
+            end: self.end,
+            until,
+            latest: self.latest,
+            packets: self.packets,
+            bytes: self.bytes,
+            pairs: Hitters::of(self.sketches.named_pairs(), top),
+            sources: Hitters::of(self.sketches.named_sources(), top),
+            destinations: Hitters::of(self.sketches.named_destinations(), top),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The sketch worker: the only writer of sketch state.
+//!
+//! Drains the rings of all interfaces in batches, stores them, publishes what it
+//! knows, and answers queries.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::answer::{About, WindowName};
+use super::batch::Cut;
+use super::interface::{Buffers, Interface, Progress};
+use super::query::{Queries, Query, Reply};
+use super::ring::WorkerGone;
+use super::summary::Summary;
+use super::view::Lists;
+use crate::export::snapshot::Snapshot;
+
+/// What others want of the worker.
+pub enum Request {
+    /// Work on this interface, too.
+    Interface(Box<Interface>),
+    /// Answer this.
+    Ask(Query),
+    /// End when all interfaces have ended, and give up what is not stored by then.
+    Finish(Option<Instant>),
+}
+
+/// How long readers may see old numbers.
+const PUBLISH_EVERY: Duration = Duration::from_millis(250);
+/// Queries that may wait for an answer.
+const MOST_QUERIES: usize = 4096;
+/// How long the worker rests when no batch is full. Captures wake it when one
+/// is, and so does everyone who wants something.
+const NAP: Duration = Duration::from_millis(50);
+
+/// The way to the worker.
+#[derive(Clone)]
+pub struct WorkerHandle {
+    requests: Sender<Request>,
+    worker: Thread,
+    places: Arc<Semaphore>,
+}
+
+/// Why a query is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryError {
+    /// Too many others wait for an answer.
+    TooMany,
+    /// There is no worker any more.
+    WorkerGone,
+}
+
+impl WorkerHandle {
+    /// The handle of the thread that works on `requests`.
+    pub fn new(requests: Sender<Request>, worker: Thread) -> Self {
+        Self {
+            requests,
+            worker,
+            places: Arc::new(Semaphore::new(MOST_QUERIES)),
+        }
+    }
+
+    /// Hands in a request.
+    pub fn send(&self, request: Request) -> Result<(), WorkerGone> {
+        self.requests.send(request).map_err(|_| WorkerGone)?;
+        self.worker.unpark();
+        Ok(())
+    }
+
+    /// Hands in a query; none for all interfaces, and none for the window
+    /// that answers are about unless asked otherwise. Whoever drops the
+    /// receiver has withdrawn the query.
+    pub fn ask(
+        &self,
+        interface: Option<String>,
+        window: Option<WindowName>,
+        about: About,
+    ) -> Result<oneshot::Receiver<Reply>, QueryError> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let (reply, answer) = oneshot::channel();
+        let query = Query {
+            interface,
+            window,
+            about,
+            reply,
+            _place: place.map_err(|_| QueryError::TooMany)?,
+        };
+        let sent = self.requests.send(Request::Ask(query));
+        sent.map_err(|_| QueryError::WorkerGone)?;
+        // The current window answers at the next publication: nothing to wake
+        // the worker for.
+        if window != Some(WindowName::Current) {
+            self.worker.unpark();
+        }
+        Ok(answer)
+    }
+
+    /// Who works there.
+    pub fn worker(&self) -> Thread {
+        self.worker.clone()
+    }
+}
+
+/// The worker. [`Worker::run`] ends when it is asked to, all captures have
+/// ended and their rings are empty.
+pub struct Worker {
+    /// Where interfaces and queries come from.
+    pub requests: Receiver<Request>,
+    /// Where interfaces that have ended are reported.
+    pub ended: Sender<Summary>,
+    /// When a batch is stored.
+    pub cut: Cut,
+    /// What is published of each interface.
+    pub lists: Lists,
+    /// Whether interfaces that have ended still answer queries.
+    pub keep_ended: bool,
+    /// Where all is published.
+    pub snapshot: Arc<ArcSwap<Snapshot>>,
+}
+
+/// What the worker is working on.
+#[derive(Default)]
+struct State {
+    interfaces: Vec<Interface>,
+    /// What wants to be known of them.
+    queries: Queries,
+    finish: bool,
+    deadline: Option<Instant>,
+}
+
+impl Worker {
+    /// Works until it is asked to finish and the last capture has ended.
+    pub fn run(self) -> anyhow::Result<()> {
+        let mut state = State::default();
+        let mut buffers = Buffers::default();
+        let mut published = Instant::now();
+        loop {
+            self.take_requests(&mut state)?;
+            let stored = self.work(&mut state, &mut buffers)?;
+            let done = state.finish && state.interfaces.iter().all(Interface::has_ended);
+            if done || published.elapsed() >= PUBLISH_EVERY {
+                self.publish(&mut state)?;
+                published = Instant::now();
+            }
+            if done {
+                return Ok(());
+            }
+            if !stored {
+                thread::park_timeout(match self.cut {
+                    Cut::Linger(linger) => linger.min(NAP),
+                    Cut::Count => NAP,
+                });
+            }
+        }
+    }
+
+    fn take_requests(&self, state: &mut State) -> anyhow::Result<()> {
+        loop {
+            match self.requests.try_recv() {
+                Ok(Request::Interface(mut interface)) => {
+                    interface.refresh(&self.lists)?;
+                    state.interfaces.push(*interface);
+                    self.show(state);
+                }
+                Ok(Request::Ask(query)) => state.queries.take(query, &state.interfaces),
+                Ok(Request::Finish(deadline)) => {
+                    state.finish = true;
+                    state.deadline = deadline;
+                }
+                Err(TryRecvError::Disconnected) => {
+                    state.finish = true;
+                    return Ok(());
+                }
+                Err(TryRecvError::Empty) => return Ok(()),
+            }
+        }
+    }
+
+    /// Goes round all interfaces once; whether there was anything to store.
+    fn work(&self, state: &mut State, buffers: &mut Buffers) -> anyhow::Result<bool> {
+        let (mut stored, mut at) = (false, 0);
+        while at < state.interfaces.len() {
+            let interface = &mut state.interfaces[at];
+            if state
+                .deadline
+                .is_some_and(|deadline| Instant::now() > deadline)
+            {
+                interface.abandon();
+            }
+            let progress = interface
+                .work(buffers, self.cut)
+                .with_context(|| interface.name().to_owned())?;
+            stored |= progress == Progress::Stored;
+            if progress == Progress::Drained && !interface.has_ended() {
+                self.end(state, at)?;
+                if !self.keep_ended {
+                    continue;
+                }
+            }
+            at += 1;
+        }
+        Ok(stored)
+    }
+
+    /// Reports an interface that has ended.
+    fn end(&self, state: &mut State, at: usize) -> anyhow::Result<()> {
+        let interface = &mut state.interfaces[at];
+        interface.end()?;
+        let summary = interface.summary(self.lists.top)?;
+        if self.keep_ended {
+            interface.refresh(&self.lists)?;
+        } else {
+            state.interfaces.remove(at);
+        }
+        self.show(state);
+        // Nobody has to be interested.
+        let _ = self.ended.send(summary);
+        Ok(())
+    }
+
+    fn publish(&self, state: &mut State) -> anyhow::Result<()> {
+        for interface in &mut state.interfaces {
+            interface.refresh(&self.lists)?;
+        }
+        self.show(state);
+        state.queries.answer(&state.interfaces);
+        Ok(())
+    }
+
+    fn show(&self, state: &State) {
+        let views = state.interfaces.iter().filter_map(Interface::view);
+        self.snapshot.store(Arc::new(Snapshot {
+            interfaces: views.cloned().collect(),
+            published: Instant::now(),
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_queries_wait_and_no_more() {
+        let (requests, worker) = std::sync::mpsc::channel();
+        let handle = WorkerHandle::new(requests, thread::current());
+        let ask = || {
+            let node = About::Node(std::net::Ipv6Addr::LOCALHOST.into());
+            handle.ask(None, Some(WindowName::Current), node)
+        };
+        let answers: Vec<_> = (0..MOST_QUERIES).map(|_| ask()).collect();
+        assert!(answers.iter().all(Result::is_ok));
+        assert_eq!(ask().err(), Some(QueryError::TooMany));
+        drop(worker.recv().unwrap());
+        assert!(ask().is_ok(), "one has gone");
+        drop(worker);
+        assert_eq!(ask().err(), Some(QueryError::WorkerGone));
+    }
+}
