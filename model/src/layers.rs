@@ -10,7 +10,7 @@ use std::any::Any;
 use crate::Result;
 use crate::codes::Codes;
 use crate::crown::Crown;
-use crate::witnesses::{Sample, Witnesses};
+use crate::witnesses::{UncrownedWitnesses, Witnesses};
 
 /// How full a layer is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,8 +58,12 @@ pub trait Layers: Any + Send {
     fn noise(&mut self) -> Result<u64>;
 
     /// Lower end, middle and upper end of what each edge has likely had.
-    /// `sample` is asked at most once after every [`Self::invalidate`].
-    fn estimates(&self, ids: &[u64], sample: &dyn Fn() -> Sample) -> Result<Vec<[u64; 3]>>;
+    /// `uncrowned` is asked for at most once after every [`Self::invalidate`].
+    fn estimates(
+        &self,
+        ids: &[u64],
+        uncrowned: &dyn Fn() -> UncrownedWitnesses,
+    ) -> Result<Vec<[u64; 3]>>;
 
     /// Forgets what was worked out for answers: something was stored since.
     fn invalidate(&mut self);

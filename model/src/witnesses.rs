@@ -16,7 +16,7 @@ pub struct Witness {
 }
 
 /// Some of the witnesses, for layers to be judged by.
-pub struct Sample {
+pub struct UncrownedWitnesses {
     /// Those that only the layers know.
     pub witnesses: Vec<Witness>,
     /// Estimate of the distinct edges of the stream.

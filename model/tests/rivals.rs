@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crane_model::rivals::{
-    Direction, Rival, auxo::Auxo, count_min::CountMin, exact::Exact, gss::Gss, one::One, tcm::Tcm,
+    NodeRole, Rival, auxo::Auxo, count_min::CountMin, exact::Exact, gss::Gss, one::One, tcm::Tcm,
 };
 use crane_model::{Edge, Weighted};
 use rand::{Rng, SeedableRng};
@@ -187,9 +187,9 @@ fn one_answers_one_and_tcm_knows_the_flux_of_a_node() {
     let arrivals =
         [(1, 2, 5), (1, 3, 6), (4, 3, 7)].map(|(s, d, w)| Weighted::new(Edge::new(s, d), w));
     tcm.store(&arrivals).unwrap();
-    assert_eq!(tcm.flux(1, Direction::Out), Some(11.0));
-    assert_eq!(tcm.flux(3, Direction::In), Some(13.0));
-    assert_eq!(tcm.flux(4, Direction::In), Some(0.0));
+    assert_eq!(tcm.flux(1, NodeRole::Source), Some(11.0));
+    assert_eq!(tcm.flux(3, NodeRole::Destination), Some(13.0));
+    assert_eq!(tcm.flux(4, NodeRole::Destination), Some(0.0));
 }
 
 #[test]

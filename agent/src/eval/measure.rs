@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use crane_model::rivals::{Direction, Rival};
+use crane_model::rivals::{NodeRole, Rival};
 use crane_model::{Edge, Weighted};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -107,7 +107,7 @@ pub fn measure(which: Method, setup: &Setup<'_>, truth: &Truth) -> anyhow::Resul
     }
     if setup.load_state.is_none() {
         let answers = flux(which, setup, &best, truth)?;
-        figures.node_recall = [Direction::Out, Direction::In]
+        figures.node_recall = [NodeRole::Source, NodeRole::Destination]
             .map(|direction| node_recall(&answers, direction, truth));
         figures.node_are = node_are(answers, truth);
     }
@@ -163,8 +163,8 @@ fn flux(
     for chunk in truth.arrivals.chunks(1 << 16) {
         let ends = chunk.iter().flat_map(|Weighted { edge, weight }| {
             let both = [
-                node_edge(edge.src, Direction::Out),
-                node_edge(edge.dst, Direction::In),
+                node_edge(edge.src, NodeRole::Source),
+                node_edge(edge.dst, NodeRole::Destination),
             ];
             both.map(|end| Weighted::new(end, *weight))
         });
@@ -180,11 +180,11 @@ fn flux(
 
 /// A node as an edge of its own. Its other end is derived from it: a fixed one
 /// would put all nodes into one column.
-fn node_edge(node: u32, direction: Direction) -> Edge {
+fn node_edge(node: u32, direction: NodeRole) -> Edge {
     let other = node.wrapping_mul(0x9e37_79b1).rotate_left(15);
     Edge::new(
         node,
-        if direction == Direction::Out {
+        if direction == NodeRole::Source {
             other
         } else {
             !other
@@ -201,7 +201,7 @@ fn once_mean(answers: &[f64], counts: &[u64]) -> Option<f64> {
     )
 }
 
-fn node_recall(answers: &[f64], direction: Direction, truth: &Truth) -> Option<f64> {
+fn node_recall(answers: &[f64], direction: NodeRole, truth: &Truth) -> Option<f64> {
     let nodes = truth.nodes.iter().zip(answers);
     let mine = nodes.filter(|((_, way, _), _)| *way == direction);
     let (answers, counts): (Vec<f64>, Vec<u64>) = mine

@@ -1,6 +1,6 @@
 //! What the right answers are.
 
-use crane_model::rivals::Direction;
+use crane_model::rivals::NodeRole;
 use crane_model::{Edge, Weighted};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -17,7 +17,7 @@ pub struct Truth {
     /// Pairs that never occurred.
     pub absent: Vec<Edge>,
     /// Every node as source or as destination, and its flux.
-    pub nodes: Vec<(u32, Direction, u64)>,
+    pub nodes: Vec<(u32, NodeRole, u64)>,
     /// For each edge, where its two ends stand in `nodes`.
     pub ends: Vec<[usize; 2]>,
 }
@@ -28,13 +28,16 @@ impl Truth {
         let folded = crane_model::fold::fold(&arrivals);
         let edges: Vec<Edge> = folded.iter().map(|w| w.edge).collect();
         let mut place: FxHashMap<(u32, bool), usize> = FxHashMap::default();
-        let mut nodes: Vec<(u32, Direction, u64)> = Vec::new();
+        let mut nodes: Vec<(u32, NodeRole, u64)> = Vec::new();
         let mut ends = Vec::with_capacity(edges.len());
         for Weighted { edge, weight } in &folded {
-            let both = [(edge.src, Direction::Out), (edge.dst, Direction::In)];
+            let both = [
+                (edge.src, NodeRole::Source),
+                (edge.dst, NodeRole::Destination),
+            ];
             ends.push(both.map(|(node, direction)| {
                 let at = *place
-                    .entry((node, direction == Direction::Out))
+                    .entry((node, direction == NodeRole::Source))
                     .or_insert(nodes.len());
                 if at == nodes.len() {
                     nodes.push((node, direction, 0));

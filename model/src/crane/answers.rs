@@ -6,13 +6,13 @@ use crate::Result;
 use crate::answer::Flow;
 use crate::crown::Count;
 use crate::name::Name;
-use crate::witnesses::Sample;
+use crate::witnesses::UncrownedWitnesses;
 
 impl Layered {
     /// What is known of each of these edges.
     pub(super) fn flows<N: Name>(&self, names: &[N]) -> Result<Vec<Flow<N>>> {
         let (crowned, below) = self.look_up(names);
-        let estimates = self.layers.estimates(&below, &|| self.sample())?;
+        let estimates = self.layers.estimates(&below, &|| self.uncrowned())?;
         let mut estimates = estimates.into_iter();
         let answers = names.iter().zip(crowned);
         Ok(answers
@@ -62,14 +62,14 @@ impl Layered {
     }
 
     /// The witnesses that only the layers know.
-    pub(crate) fn sample(&self) -> Sample {
+    pub(crate) fn uncrowned(&self) -> UncrownedWitnesses {
         let crowned = self.crown.entries();
         let crowned = crowned.map(|(name, _)| self.codes.id_of_any(&name));
         let mut crowned: Vec<u64> = crowned.filter(|id| *id < self.witnesses.limit()).collect();
         crowned.sort_unstable();
         let heard = self.witnesses.heard().iter();
         let below = heard.filter(|witness| crowned.binary_search(&witness.id).is_err());
-        Sample {
+        UncrownedWitnesses {
             witnesses: below.copied().collect(),
             distinct: self.witnesses.distinct(),
         }

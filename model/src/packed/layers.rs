@@ -11,7 +11,7 @@ use crate::layers::{Bounds, Layers, Load};
 use crate::packed::calibration::Calibration;
 use crate::packed::features::{Features, LoadFeatures};
 use crate::packed::narrow::{LAYERS, NarrowLayers};
-use crate::witnesses::Sample;
+use crate::witnesses::UncrownedWitnesses;
 use crate::{PackedWeights, Result};
 
 /// Pairs that never occurred whose readings tell the noise of the layers.
@@ -50,14 +50,14 @@ impl PackedLayers {
     }
 
     /// Made up once after a store.
-    fn calibration(&self, sample: &dyn Fn() -> Sample) -> Result<&Calibration> {
+    fn calibration(&self, uncrowned: &dyn Fn() -> UncrownedWitnesses) -> Result<&Calibration> {
         if let Some(calibration) = self.calibration.get() {
             return Ok(calibration);
         }
-        let Sample {
+        let UncrownedWitnesses {
             witnesses,
             distinct,
-        } = sample();
+        } = uncrowned();
         let tags = witnesses.iter().map(|witness| self.codes.tag(witness.id));
         let counts: Vec<u64> = witnesses.iter().map(|witness| witness.count).collect();
         let readings = self.narrow.read(&tags.collect::<Vec<u32>>())?;
@@ -70,9 +70,9 @@ impl PackedLayers {
     pub(crate) fn features(
         &self,
         ids: &[u64],
-        sample: &dyn Fn() -> Sample,
+        uncrowned: &dyn Fn() -> UncrownedWitnesses,
     ) -> Result<(Vec<Features>, LoadFeatures)> {
-        let load = self.calibration(sample)?.load();
+        let load = self.calibration(uncrowned)?.load();
         let readings = self.narrow.read(&self.tags(ids))?;
         let features = readings.iter().map(|reading| load.features(reading));
         Ok((features.collect(), *load.global()))
@@ -114,8 +114,12 @@ impl Layers for PackedLayers {
         Ok(*bounds.select_nth_unstable(middle).1)
     }
 
-    fn estimates(&self, ids: &[u64], sample: &dyn Fn() -> Sample) -> Result<Vec<[u64; 3]>> {
-        let calibration = self.calibration(sample)?;
+    fn estimates(
+        &self,
+        ids: &[u64],
+        uncrowned: &dyn Fn() -> UncrownedWitnesses,
+    ) -> Result<Vec<[u64; 3]>> {
+        let calibration = self.calibration(uncrowned)?;
         let readings = self.narrow.read(&self.tags(ids))?;
         let decoder = &self.weights.decoder;
         let estimate = |reading| calibration.estimate(decoder, reading);

@@ -6,7 +6,7 @@
 
 use crate::layers::{Bounds, Layers, Load};
 use crate::paper::sketch::Ratios;
-use crate::witnesses::Sample;
+use crate::witnesses::UncrownedWitnesses;
 use crate::{Edge, Result, Sketch, Weighted};
 
 /// Edges that are put in at once.
@@ -94,7 +94,7 @@ impl Layers for PaperLayers {
     }
 
     /// The decoder is judged by nobody.
-    fn estimates(&self, ids: &[u64], _: &dyn Fn() -> Sample) -> Result<Vec<[u64; 3]>> {
+    fn estimates(&self, ids: &[u64], _: &dyn Fn() -> UncrownedWitnesses) -> Result<Vec<[u64; 3]>> {
         let estimate = |ratios: &Ratios| {
             let packets = self.sketch.decode(ratios).round() as u64;
             [0, packets, self.bound(ratios).max(packets)]

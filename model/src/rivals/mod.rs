@@ -21,11 +21,11 @@ use crate::{Edge, Error, Result, Weighted};
 
 /// Which edges of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum NodeRole {
     /// Those it is the source of.
-    Out,
+    Source,
     /// Those it is the destination of.
-    In,
+    Destination,
 }
 
 /// A summary of an edge stream.
@@ -37,7 +37,7 @@ pub trait Rival {
     fn query(&self, edges: &[Edge]) -> Result<Vec<f64>>;
 
     /// Flux of a node, where the method has an answer of its own.
-    fn flux(&self, _node: u32, _direction: Direction) -> Option<f64> {
+    fn flux(&self, _node: u32, _role: NodeRole) -> Option<f64> {
         None
     }
 

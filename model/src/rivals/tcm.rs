@@ -2,7 +2,7 @@
 //! cell, a node is a row or a column; the answer is the smallest over the
 //! matrices.
 
-use super::{Direction, Rival, from_bytes, hash_node, reduce, to_bytes, too_small};
+use super::{NodeRole, Rival, from_bytes, hash_node, reduce, to_bytes, too_small};
 use crate::{Edge, Result, Weighted};
 
 /// Square matrices of 32-bit counters that saturate.
@@ -58,13 +58,13 @@ impl Rival for Tcm {
         Ok(edges.iter().map(answer).collect())
     }
 
-    fn flux(&self, node: u32, direction: Direction) -> Option<f64> {
+    fn flux(&self, node: u32, direction: NodeRole) -> Option<f64> {
         let sum = |matrix: usize| -> u64 {
             let (node, size) = (self.node(matrix, node), self.width * self.width);
             let cells = &self.cells[matrix * size..(matrix + 1) * size];
             let (first, step) = match direction {
-                Direction::Out => (node * self.width, 1),
-                Direction::In => (node, self.width),
+                NodeRole::Source => (node * self.width, 1),
+                NodeRole::Destination => (node, self.width),
             };
             cells[first..]
                 .iter()

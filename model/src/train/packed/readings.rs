@@ -106,7 +106,7 @@ fn ask(
         );
         counts.push(0);
     }
-    let (features, load) = layers.features(&ids, &|| sketch.sample())?;
+    let (features, load) = layers.features(&ids, &|| sketch.uncrowned())?;
     for (features, count) in features.into_iter().zip(counts) {
         rows.push(Row {
             features,
