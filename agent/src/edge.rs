@@ -144,10 +144,11 @@ pub struct Edge {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn pairs() -> [Pair; 4] {
+    /// Pairs of both kinds.
+    pub fn pairs() -> [Pair; 4] {
         let v6 = |text: &str| text.parse::<Ipv6Addr>().unwrap();
         [
             Pair::V4([10, 1, 2, 3].into(), [255, 255, 255, 255].into()),

@@ -67,20 +67,8 @@ impl Slot {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv6Addr;
-
     use super::*;
-    use crate::edge::Pair;
-
-    fn pairs() -> [Pair; 4] {
-        let v6 = |text: &str| text.parse::<Ipv6Addr>().unwrap();
-        [
-            Pair::V4([10, 1, 2, 3].into(), [255, 255, 255, 255].into()),
-            Pair::V6(v6("2001:db8::1"), v6("fe80::ffff:1")),
-            Pair::V4([0, 0, 0, 0].into(), [0, 0, 0, 1].into()),
-            Pair::V6(v6("::ffff:5.6.7.8"), v6("::ffff:1.2.3.4")),
-        ]
-    }
+    use crate::edge::tests::pairs;
 
     #[test]
     fn slots_hold_edges_of_both_kinds_and_never_half_of_one() {
