@@ -5,12 +5,11 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::cli::{Ask, By, Query, ReportFormat, Top};
-use crate::http::answers::{
-    self, Estimate, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
-};
+use crate::http::answers::{self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer};
 use crate::http::client;
 use crate::plain;
 use crate::sketch::answer::WindowName;
+use crate::sketch::estimate::Estimate;
 
 /// Asks about a pair or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
@@ -73,7 +72,7 @@ fn write_estimate(
         plain::text(interface),
         window.name(),
         estimate.packets,
-        bytes(estimate),
+        estimate.bytes,
     )?)
 }
 
@@ -118,7 +117,7 @@ fn write_list(
     }
     writeln!(out, "\n  {title:<84} {:>14} {:>16}", "packets", "bytes")?;
     for (name, estimate) in entries {
-        let (packets, bytes) = (estimate.packets, bytes(&estimate));
+        let (packets, bytes) = (estimate.packets, estimate.bytes);
         writeln!(out, "  {name:<84} {packets:>14} {bytes:>16}")?;
     }
     Ok(writeln!(out)?)
@@ -128,15 +127,6 @@ fn write_json(out: &mut impl Write, answer: &impl Serialize) -> anyhow::Result<(
     // As an error of the output, which may be a closed pipe.
     serde_json::to_writer_pretty(&mut *out, answer).map_err(io::Error::from)?;
     Ok(writeln!(out)?)
-}
-
-/// The bytes, or what was counted of them.
-fn bytes(estimate: &Estimate) -> String {
-    match (estimate.bytes, estimate.bytes_at_least) {
-        (Some(bytes), _) => bytes.to_string(),
-        (None, 0) => "unknown".into(),
-        (None, bytes) => format!("≥ {bytes}"),
-    }
 }
 
 fn common(ask: &Ask) -> Vec<(&'static str, String)> {

@@ -12,6 +12,7 @@ use crane_model::Flow;
 use serde::Serialize;
 
 use crate::edge::Pair;
+use crate::sketch::estimate::Estimate;
 use crate::sketch::past::PastWindow;
 use crate::sketch::summary::Summary;
 use verify::Verify;
@@ -62,12 +63,8 @@ struct WindowReport {
 struct Heavy {
     src: String,
     dst: String,
-    packets: u64,
-    low: u64,
-    high: u64,
-    /// None where not all of them were counted.
-    bytes: Option<u64>,
-    bytes_at_least: u64,
+    #[serde(flatten)]
+    estimate: Estimate,
 }
 
 impl Report {
@@ -160,11 +157,7 @@ impl Heavy {
         Self {
             src: flow.key.src().to_string(),
             dst: flow.key.dst().to_string(),
-            packets: flow.packets,
-            low: flow.low,
-            high: flow.high,
-            bytes: flow.bytes,
-            bytes_at_least: flow.bytes_at_least,
+            estimate: flow.into(),
         }
     }
 }

@@ -57,10 +57,10 @@ impl CaptureReport {
             verify.write(out)?;
         }
         self.write_top(out, "packets", &self.top, self.packets, |heavy| {
-            heavy.packets
+            heavy.estimate.packets
         })?;
         self.write_top(out, "bytes", &self.top_by_bytes, self.bytes, |heavy| {
-            heavy.bytes_at_least
+            heavy.estimate.bytes
         })?;
         self.write_windows(out)
     }
@@ -84,11 +84,6 @@ impl CaptureReport {
         for heavy in top {
             let share = share(value(heavy), total);
             let (src, dst, value) = (&heavy.src, &heavy.dst, value(heavy));
-            // What was counted, where that may not be all.
-            let value = match by == "bytes" && heavy.bytes.is_none() {
-                true => format!("≥ {value}"),
-                false => value.to_string(),
-            };
             writeln!(out, "  {src:<40} {dst:<40} {value:>14} {share:>6.2}%")?;
         }
         writeln!(out)
@@ -107,7 +102,7 @@ impl CaptureReport {
             let since = format!("+{}s", window.start - first.start);
             let (packets, bytes) = (window.packets, window.bytes);
             let heaviest = window.top.first().map_or_else(String::new, |heavy| {
-                let share = share(heavy.packets, packets);
+                let share = share(heavy.estimate.packets, packets);
                 format!("{} → {} ({share:.0}% of the packets)", heavy.src, heavy.dst)
             });
             writeln!(out, "  {since:>10} {packets:>12} {bytes:>15}  {heaviest}")?;
@@ -120,17 +115,19 @@ impl Verify {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let show =
             |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.4}"));
+        let percent =
+            |value: Option<f64>| value.map_or_else(|| "–".into(), |v| format!("{:.1}", 100.0 * v));
         writeln!(
             out,
             "  beside exact counts of {} pairs: ARE {}, AAE {}; the 100 heaviest: recall {}, ARE {}; \
-             bytes known of {}, wrong of {}",
+             of 100 intervals {} hold, of bytes {}",
             self.distinct,
             show(self.are),
             show(self.aae),
             show(self.top100_recall),
             show(self.top100_are),
-            self.bytes_known,
-            self.bytes_wrong
+            percent(self.intervals.coverage90),
+            percent(self.bytes_coverage90)
         )
     }
 }

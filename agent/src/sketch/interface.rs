@@ -94,6 +94,7 @@ impl Interface {
                 options.clock,
                 options.past,
                 options.scale,
+                Arc::clone(&options.tally),
                 options.blueprint,
                 options.budget,
             )?,
@@ -288,7 +289,7 @@ mod tests {
     #[test]
     fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
         let config = config::Sketch::default();
-        let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+        let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
         let (mut writer, ring) = ring(64, thread::current(), 3);
         let tally = Arc::new(Tally::default());
         let past = Instant::now() - Duration::from_secs(1);

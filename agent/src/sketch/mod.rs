@@ -8,12 +8,14 @@
 pub mod answer;
 mod batch;
 mod budget;
+pub mod estimate;
 mod interface;
 pub mod key;
 pub mod past;
 pub mod pipeline;
 mod query;
 pub mod ring;
+mod sampling;
 mod sketches;
 pub mod slot;
 pub mod summary;

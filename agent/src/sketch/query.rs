@@ -117,7 +117,7 @@ mod tests {
     /// An interface and the other end of its ring.
     fn interface() -> (Interface, RingWriter) {
         let config = config::Sketch::default();
-        let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+        let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
         let (writer, ring) = ring(65536, std::thread::current(), 4096);
         let interface = Interface::new(Options {
             name: "eth0".into(),

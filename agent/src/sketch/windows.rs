@@ -8,10 +8,12 @@ use super::answer::WindowName;
 use super::batch::Batch;
 use super::budget::Budget;
 use super::past::{Compared, Past};
+use super::sampling::Sampling;
 use super::sketches::Blueprint;
 use super::slot::Slot;
 use super::window::{Bounds, Place, Window, WindowClock, wall_clock};
 use crate::edge::Edge;
+use crate::tally::{Ignored, Tally};
 
 /// The number of a window over all packets, among those that turn.
 const WHOLE: u64 = u64::MAX;
@@ -35,6 +37,10 @@ pub struct Windows {
     expansions: usize,
     /// Packets that each packet stands for.
     scale: u64,
+    /// Counts what is left out.
+    tally: Arc<Tally>,
+    /// How many had been left out when the current window began.
+    left_out: u64,
     blueprint: Arc<Blueprint>,
     budget: Budget,
 }
@@ -47,11 +53,13 @@ impl Windows {
         clock: WindowClock,
         past: Option<Past>,
         scale: u64,
+        tally: Arc<Tally>,
         blueprint: Arc<Blueprint>,
         budget: Budget,
     ) -> crane_model::Result<Self> {
         let window = |number, bounds| {
-            let sketches = blueprint.build(&budget, number)?;
+            let sampling = Sampling::new(scale, Arc::clone(&tally), 0);
+            let sketches = blueprint.build(&budget, number, sampling)?;
             crane_model::Result::Ok(Window::new(bounds, sketches))
         };
         Ok(Self {
@@ -68,6 +76,8 @@ impl Windows {
             begun: 1,
             expansions: 0,
             scale,
+            tally,
+            left_out: 0,
             blueprint,
             budget,
         })
@@ -220,7 +230,15 @@ impl Windows {
     fn turn(&mut self, bounds: Bounds) -> anyhow::Result<()> {
         // Gives its memory back before the next one asks for any.
         self.last = None;
-        let sketches = self.blueprint.build(&self.budget, self.begun)?;
+        // What is handed over just now may have been left out a while ago, but
+        // not before the window that is over. Files are read far ahead.
+        let left_out = match self.clock {
+            WindowClock::Monotonic(_) => self.tally.ignored(Ignored::Sampled),
+            _ => 0,
+        };
+        let before = std::mem::replace(&mut self.left_out, left_out);
+        let sampling = Sampling::new(self.scale, Arc::clone(&self.tally), before);
+        let sketches = self.blueprint.build(&self.budget, self.begun, sampling)?;
         self.begun += 1;
         let next = Window::new(Some(bounds), sketches);
         let over = std::mem::replace(&mut self.current, next);

@@ -129,7 +129,7 @@ impl Crane {
             Store::Tables(tables) => {
                 let flow = |name: &N| {
                     let tag = self.codes.tag(self.codes.id(name));
-                    Flow::of_table(*name, tables.of::<N>().get(name, tag))
+                    Flow::exact(*name, tables.of::<N>().get(name, tag))
                 };
                 Ok(names.iter().map(flow).collect())
             }
@@ -140,7 +140,11 @@ impl Crane {
     pub fn bounds<N: Kept>(&self, names: &[N]) -> Result<Vec<u64>> {
         match &self.store {
             Store::Layered(layered) => layered.bounds(names),
-            Store::Tables(_) => Ok(self.flows(names)?.iter().map(|flow| flow.high).collect()),
+            Store::Tables(_) => Ok(self
+                .flows(names)?
+                .iter()
+                .map(|flow| flow.packets.high)
+                .collect()),
         }
     }
 
@@ -153,7 +157,7 @@ impl Crane {
         };
         let kept = tables.into_iter().flat_map(|tables| {
             let entries = tables.of::<N>().entries();
-            entries.map(|(name, _, total)| Flow::of_table(name, total))
+            entries.map(|(name, _, total)| Flow::exact(name, total))
         });
         kept.chain(layered.into_iter().flat_map(Layered::named))
     }
