@@ -176,7 +176,7 @@ mod tests {
 
     fn packets(answer: &mut oneshot::Receiver<Reply>) -> Option<u64> {
         let answers = answer.try_recv().ok()?.unwrap();
-        Some(answers[0].flows[0].packets)
+        Some(answers[0].flows[0].packets.estimate)
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub fn train(options: &Options, mut report: impl FnMut(Progress)) -> Result<Vec<
         return Err(Error::Setting {
             name: "streams",
             value: options.streams.to_string(),
-            allowed: "10 or more".into(),
+            allowed: "more, or larger ones: the bound alone decides all of these".into(),
         });
     }
     let scaling = scaling(&rows.uniform);
