@@ -16,6 +16,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use super::devices::{self, NoDescriptors};
+use super::filter::Refusal;
 use super::sink::PacketSink;
 use crate::config::{self, Direction};
 use crate::log::RateLimit;
@@ -284,9 +285,10 @@ impl Settings {
             chosen.with_context(|| format!("{name} does not tell directions apart"))?;
         }
         if let Some(filter) = &self.capture.filter {
-            capture
-                .filter(filter, true)
-                .with_context(|| format!("filter {filter:?} on {name}"))?;
+            capture.filter(filter, true).map_err(|error| {
+                let place = format!("capture.filter = {filter:?} on {name}");
+                Refusal::new(error).into_error(place)
+            })?;
         }
         Ok(Open {
             link: Link(u32::try_from(capture.get_datalink().0)?),

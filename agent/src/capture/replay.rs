@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::file::CaptureFile;
+use super::filter::FileFilter;
 use super::pace::{Extent, Pace, Speed};
 use super::sink::PacketSink;
 use crate::config;
@@ -80,6 +81,7 @@ impl ReplayFile {
 pub struct Replay<'a> {
     pipeline: Pipeline,
     config: config::Capture,
+    filter: Option<FileFilter>,
     speed: Speed,
     stop: &'a AtomicBool,
     /// Names that are taken.
@@ -104,6 +106,7 @@ impl<'a> Replay<'a> {
     ) -> Self {
         Self {
             pipeline,
+            filter: config.filter.clone().map(FileFilter::new),
             config,
             speed,
             stop,
@@ -147,6 +150,11 @@ impl<'a> Replay<'a> {
                     ));
                 }
             };
+            if let Some(filter) = &mut self.filter
+                && !filter.keeps(&packet)?
+            {
+                continue;
+            }
             extent.add(packet.time);
             if let Some(early) = pace.early(packet.time) {
                 file.hand_over();

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crane_model::DeviceChoice;
 
+use crate::capture::filter;
 use crate::capture::pace::Speed;
 use crate::capture::synthetic::Traffic;
 use crate::config::length::WindowLength;
@@ -71,7 +72,10 @@ pub enum Command {
     Top(Top),
     /// List the interfaces of this machine.
     Interfaces,
-    /// Check a configuration file.
+    /// Check a configuration file, and the variables that are put over it.
+    ///
+    /// All that can be checked without opening a device: keys and values, the
+    /// filter, the weights, what this binary can run on.
     CheckConfig {
         /// The file.
         file: PathBuf,
@@ -132,6 +136,10 @@ pub struct Replay {
     /// Configuration file; flags override it.
     #[arg(short, long, value_name = "FILE", env = "CRANE_CONFIG")]
     pub config: Option<PathBuf>,
+    /// Only packets that match this filter, in tcpdump's language; overrides
+    /// `capture.filter`. All others are as if they were not in the file.
+    #[arg(long, value_name = "EXPR", value_parser = filter::parse)]
+    pub filter: Option<String>,
     /// `max`, or a factor: 1 replays as fast as it was captured, 10 ten times as fast;
     /// pauses of more than an hour are left out.
     #[arg(long, default_value = "max", value_parser = speed)]
@@ -228,7 +236,7 @@ pub enum By {
 }
 
 /// Flags of everything that has a sketch.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct SketchArgs {
     /// Where the sketch runs: auto, cpu, cpu-tensor or cuda:N.
     #[arg(long)]

@@ -1,20 +1,19 @@
 //! One module for each command that does more than a few lines.
 
 mod ask;
+mod configure;
 mod eval;
 mod replay;
 mod run;
 mod train;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 
 use crate::capture::{devices, synthetic};
 use crate::cli::{Cli, Command, SketchArgs};
-use crate::config::Config;
 use crate::plain;
 
 /// Runs a command; the exit code is its answer.
@@ -44,7 +43,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             }
         }
         Command::CheckConfig { file } => {
-            Config::read(&file)?;
+            let loaded = configure::configure(Some(&file), &SketchArgs::default())?;
+            configure::check(&loaded.config)?;
             writeln!(out, "{}: ok", plain::path(&file))?;
         }
         Command::Sample {
@@ -65,13 +65,6 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The configuration: defaults, then the file, the environment, the flags.
-fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<Config> {
-    let mut config = Config::load(file)?;
-    config.sketch.device = flags.device.unwrap_or(config.sketch.device);
-    Ok(config)
 }
 
 /// One page for the program and each of its commands.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::configure;
+use super::configure::{self, configure};
 use crate::capture::file::folder;
 use crate::capture::file::input::STDIN;
 use crate::capture::replay::{Ended, Replay, ReplayFile};
@@ -20,7 +20,13 @@ use crate::stop::{self, Hangup};
 
 /// Replays the files one after the other and reports on each.
 pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
-    let mut config = configure(args.config.as_ref(), &args.sketch)?;
+    let loaded = configure(args.config.as_ref(), &args.sketch)?;
+    configure::name_useless(&loaded, args.serve);
+    let mut config = loaded.config;
+    if args.filter.is_some() {
+        config.capture.filter.clone_from(&args.filter);
+    }
+    configure::check(&config)?;
     config.export.listen = args.listen.unwrap_or(config.export.listen);
     let top = args.top.map_or(config.export.top, NonZero::get);
     let paths = folder::find(&args.files)?;

@@ -6,6 +6,7 @@ pub mod pattern;
 mod read;
 pub mod size;
 pub mod small_file;
+mod variables;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +22,7 @@ use crate::edge::Pair;
 
 use length::WindowLength;
 use pattern::Pattern;
-pub use read::ConfigError;
+pub use read::{ConfigError, Loaded};
 use size::Size;
 
 /// Everything that can be configured.
@@ -155,6 +156,16 @@ pub enum Profile {
     Paper,
     /// Narrow cells, for real traffic.
     Packed,
+}
+
+impl Profile {
+    /// As the configuration has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Packed => "packed",
+        }
+    }
 }
 
 /// A pair of the watch list.
