@@ -24,6 +24,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     let agent = &args.ask.agent;
     if args.node.is_some() {
         let answer: NodeAnswer = client::get(agent, answers::NODE, &parameters)?;
+        refuse_none(&args.ask, &answer.interfaces)?;
         if args.ask.format == ReportFormat::Json {
             return write_json(out, &answer);
         }
@@ -41,6 +42,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         return Ok(());
     }
     let answer: FlowAnswer = client::get(agent, answers::FLOW, &parameters)?;
+    refuse_none(&args.ask, &answer.interfaces)?;
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
     }
@@ -48,6 +50,17 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     for flow in &answer.interfaces {
         write_estimate(out, &flow.interface, flow.window, "pair", &flow.estimate)?;
     }
+    Ok(())
+}
+
+/// Before the first window is complete nothing is known of the last one, which
+/// an empty table would not tell.
+fn refuse_none<T>(ask: &Ask, interfaces: &[T]) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !interfaces.is_empty() || ask.window != Some(WindowName::Last),
+        "no window is complete yet; ask again later, or about what there is so far with \
+         --window current"
+    );
     Ok(())
 }
 
@@ -86,6 +99,7 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
     };
     parameters.push(("by", by.into()));
     let answer: HeavyHitters = client::get(&args.ask.agent, answers::HEAVY_HITTERS, &parameters)?;
+    refuse_none(&args.ask, &answer.interfaces)?;
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
     }
