@@ -137,7 +137,7 @@ impl LiveInterface {
             return None;
         }
         self.retry_at = Instant::now() + RETRY;
-        match devices::index(&self.name) {
+        match devices::ask(&self.name) {
             Ok(Some(_)) => {}
             Ok(None) => return None,
             Err(error) => return Some(Err(devices::explain(error))),
@@ -206,6 +206,20 @@ impl LiveInterface {
         self.sink.tally().up.store(false, Relaxed);
     }
 
+    /// Notes whether the interface is up. One that is down keeps its capture,
+    /// which goes on when it is up again; until then it is looked at often.
+    fn note(&mut self, up: bool) {
+        if let Some(open) = &mut self.capture {
+            open.quiet &= up;
+        }
+        let before = self.sink.tally().up.swap(up, Relaxed);
+        match (before, up) {
+            (true, false) => tracing::warn!(interface = self.name, "interface is down"),
+            (false, true) => tracing::info!(interface = self.name, "interface is up again"),
+            _ => {}
+        }
+    }
+
     /// Books what the kernel and the interface lost.
     fn count_drops(&mut self) {
         let Some(open) = &mut self.capture else {
@@ -229,13 +243,17 @@ impl LiveInterface {
         match &self.capture {
             Some(open) if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } => {
                 // libpcap may miss this: it looks once, maybe too early.
-                match devices::index(&self.name) {
-                    Ok(index) if index != Some(open.index) => {
+                match devices::ask(&self.name) {
+                    Ok(Some(known)) if known.index == open.index => {
+                        self.count_drops();
+                        self.note(known.up);
+                    }
+                    Ok(_) => {
                         self.drain();
                         self.lose(&"the interface is gone");
                     }
                     // Who cannot ask does not know.
-                    Ok(_) | Err(_) => self.count_drops(),
+                    Err(_) => self.count_drops(),
                 }
             }
             Some(_) => {}
@@ -263,8 +281,8 @@ impl Settings {
 
     /// Opens a capture on the interface `name`.
     fn open(&self, name: &str) -> anyhow::Result<Open> {
-        let index = devices::index(name).map_err(devices::explain)?;
-        let index = index.with_context(|| format!("no such interface: {name}"))?;
+        let known = devices::ask(name).map_err(devices::explain)?;
+        let known = known.with_context(|| format!("no such interface: {name}"))?;
         let mut capture = Capture::from_device(name)
             .map_err(|error| explain(name, error))?
             .snaplen(i32::from(self.capture.snaplen))
@@ -292,7 +310,7 @@ impl Settings {
         }
         Ok(Open {
             link: Link(u32::try_from(capture.get_datalink().0)?),
-            index,
+            index: known.index,
             capture,
             dropped: Wrapping::default(),
             interface_dropped: Wrapping::default(),

@@ -70,7 +70,7 @@ const FAMILIES: [Row; 15] = [
     (
         "crane_interface_up",
         Kind::Gauge,
-        "1 while the capture is open.",
+        "1 while the interface is up and its capture open.",
         |view| f64::from(u8::from(view.tally.up.load(Relaxed))),
     ),
     (
