@@ -224,6 +224,21 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
             &["100ms to 366d", "whole"],
         ),
         (&["query", "--src", "10.0.0.1"], 2, &["--dst"]),
+        (
+            &["query"],
+            2,
+            &["query --src <IP> --dst <IP>", "query --node <IP>"],
+        ),
+        (
+            &["run", "--listen", ":9732"],
+            2,
+            &[":9732", "like 127.0.0.1:9732"],
+        ),
+        (
+            &["top", "--agent", "https://127.0.0.1:9732"],
+            1,
+            &["no TLS", "http://"],
+        ),
         (&["query", "--node", "somewhere"], 2, &["somewhere"]),
         (
             &["top", "--agent", "127.0.0.1:1"],
@@ -285,11 +300,23 @@ fn no_right_to_capture_is_said_with_the_remedy() {
     if root {
         command.uid(65534).gid(65534);
     }
-    let output = command.output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in ["no permission", "CAP_NET_RAW", "setcap", "make demo"] {
-        assert!(said.contains(part), "{said}");
+    // Where there is something to make, in a folder that anybody may read.
+    let ours = folder.path().join("ours");
+    let foreign = folder.path().join("foreign");
+    for place in [&ours, &foreign] {
+        std::fs::create_dir(place).unwrap();
+    }
+    let makefile = common::workspace().join("Makefile");
+    std::fs::copy(makefile, ours.join("Makefile")).unwrap();
+    std::fs::write(foreign.join("Makefile"), "all:\n\ndemo:\n").unwrap();
+    for (place, hint) in [(&ours, true), (&foreign, false), (&"/".into(), false)] {
+        let output = command.current_dir(place).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        for part in ["no permission", "CAP_NET_RAW", "setcap"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(said.contains("make demo"), hint, "{place:?}: {said}");
     }
 }
 

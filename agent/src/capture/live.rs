@@ -4,6 +4,7 @@
 //! once and drains whichever has packets, so an idle interface costs nothing.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
@@ -18,7 +19,8 @@ use rustix::io::Errno;
 use super::devices::{self, NoDescriptors};
 use super::filter::Refusal;
 use super::sink::PacketSink;
-use crate::config::{self, Direction};
+use crate::config::size::Size;
+use crate::config::{self, Direction, small_file};
 use crate::log::RateLimit;
 use crate::packet::{Link, Packet};
 
@@ -392,12 +394,23 @@ fn explain(name: &str, error: pcap::Error) -> anyhow::Error {
     if text.contains("permi") || text.contains("CAP_NET_RAW") {
         let program = std::env::current_exe()
             .map_or_else(|_| "crane-agent".into(), |p| p.display().to_string());
+        let demo = match has_demo(Path::new("Makefile")) {
+            true => ", or see the agent at work without it: `make demo`",
+            false => "",
+        };
         return anyhow!(
             "no permission to capture on {name}: run as root, or grant CAP_NET_RAW with \
-             `sudo setcap cap_net_raw+ep {program}`, or see the agent at work without it: `make demo`"
+             `sudo setcap cap_net_raw+ep {program}`{demo}"
         );
     }
     devices::explain(error).context(format!("cannot capture on {name}"))
+}
+
+/// Whether this is the Makefile that comes with the agent.
+fn has_demo(makefile: &Path) -> bool {
+    let text = small_file::read(makefile, Size(1 << 20)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.contains("\ndemo:") && text.contains("crane-agent")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::capture::pace::Speed;
 use crate::capture::synthetic::Traffic;
 use crate::config::length::WindowLength;
 use crate::config::pattern::Pattern;
+use crate::config::values::socket_address;
 use crate::log::LogFormat;
 use crate::sketch::answer::WindowName;
 
@@ -117,7 +118,7 @@ pub struct Run {
     #[arg(short = 'x', long, value_name = "IFACE")]
     pub exclude: Vec<Pattern>,
     /// Where to serve metrics.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = socket_address)]
     pub listen: Option<SocketAddr>,
     /// Length of a window, like 60s or 5m.
     #[arg(long, value_name = "LENGTH")]
@@ -166,7 +167,7 @@ pub struct Replay {
     #[arg(long = "loop")]
     pub repeat: bool,
     /// Where to serve metrics.
-    #[arg(long, value_name = "ADDR:PORT", requires = "serve")]
+    #[arg(long, value_name = "ADDR:PORT", requires = "serve", value_parser = socket_address)]
     pub listen: Option<SocketAddr>,
     #[command(flatten)]
     pub sketch: SketchArgs,
@@ -174,15 +175,14 @@ pub struct Replay {
 
 /// `crane-agent query`
 #[derive(Debug, Args)]
-#[command(after_help = QUERY_EXAMPLES)]
+#[command(
+    after_help = QUERY_EXAMPLES,
+    override_usage = QUERY_USAGE,
+    group = clap::ArgGroup::new("whom").args(["src", "node"]).required(true)
+)]
 pub struct Query {
     /// Who sends.
-    #[arg(
-        long,
-        value_name = "IP",
-        required_unless_present = "node",
-        requires = "dst"
-    )]
+    #[arg(long, value_name = "IP", requires = "dst")]
     pub src: Option<IpAddr>,
     /// Who receives.
     #[arg(long, value_name = "IP", requires = "src")]
@@ -193,6 +193,11 @@ pub struct Query {
     #[command(flatten)]
     pub ask: Ask,
 }
+
+/// The two ways to ask.
+const QUERY_USAGE: &str = "\
+crane-agent query --src <IP> --dst <IP> [OPTIONS]
+       crane-agent query --node <IP> [OPTIONS]";
 
 const QUERY_EXAMPLES: &str = "\
 Examples:
@@ -212,7 +217,8 @@ pub struct Top {
 /// Flags of everything that asks a running agent.
 #[derive(Debug, Args)]
 pub struct Ask {
-    /// The agent: host:port, or the path of its unix socket.
+    /// The agent: host:port, also as the address that its log names, or the path
+    /// of its unix socket.
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:9732")]
     pub agent: String,
     /// Only this interface.

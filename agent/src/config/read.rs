@@ -153,7 +153,36 @@ mod tests {
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 15] = [
+        let cases: [(&str, [&str; 4]); 21] = [
+            (
+                "[export]\nlisten = \":9732\"\n",
+                ["line 2", "listen", ":9732", "like 127.0.0.1:9732"],
+            ),
+            (
+                "[export]\nlisten = \"localhost:9732\"\n",
+                ["line 2", "listen", "localhost:9732", "like 127.0.0.1:9732"],
+            ),
+            (
+                "[capture]\nsnaplen = 96.5\n",
+                [
+                    "line 2",
+                    "snaplen",
+                    "96.5",
+                    "a whole number from 64 to 32767",
+                ],
+            ),
+            (
+                "[capture]\ninterfaces = \"eth0\"\n",
+                ["line 2", "interfaces", "eth0", "a list like [\"eth0\""],
+            ),
+            (
+                "[sketch]\nmemory = 4096\n",
+                ["line 2", "memory", "4096", "a size like \"4MiB\""],
+            ),
+            (
+                "[export]\nwatch = 3\n",
+                ["line 2", "watch", "3", "a list like [{ src"],
+            ),
             (
                 "[capture]\nsnaplne = 3\n",
                 ["line 2", "snaplne", "", "snaplen"],
@@ -172,11 +201,11 @@ mod tests {
             ),
             (
                 "[export]\nlisten = \"here\"\n",
-                ["line 2", "listen", "here", "invalid"],
+                ["line 2", "listen", "here", "127.0.0.1:9732"],
             ),
             (
                 "[export]\ntop = \"ten\"\n",
-                ["line 2", "top", "ten", "expected"],
+                ["line 2", "top", "ten", "a whole number from 1 to 1000"],
             ),
             (
                 "[export]\nwatch = [{src = \"1.2.3\", dst = \"::1\"}]\n",
@@ -196,7 +225,7 @@ mod tests {
             ),
             (
                 "[window]\nlength = 60\n",
-                ["line 2", "length", "60", "expected a string"],
+                ["line 2", "length", "60", "a length of time like \"60s\""],
             ),
             (
                 "[capture]\ndecap = \"both\"\n",
