@@ -6,6 +6,7 @@
 //! driver whenever it does not know the name.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
@@ -14,6 +15,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::config::pattern::Pattern;
+use crate::config::size::Size;
+use crate::config::small_file;
 
 /// Messages of rtnetlink: an error, an interface, the question for one.
 const ERROR: u16 = 2;
@@ -48,6 +51,31 @@ pub fn explain(error: impl std::error::Error + Send + Sync + 'static) -> anyhow:
         true => NoDescriptors.into(),
         false => error.into(),
     }
+}
+
+/// Why an interface cannot be captured, in the words of this agent.
+pub fn cannot_capture(name: &str, error: pcap::Error) -> anyhow::Error {
+    let text = error.to_string();
+    if text.contains("permi") || text.contains("CAP_NET_RAW") {
+        let program = std::env::current_exe()
+            .map_or_else(|_| "crane-agent".into(), |p| p.display().to_string());
+        let demo = match has_demo(Path::new("Makefile")) {
+            true => ", or see the agent at work without it: `make demo`",
+            false => "",
+        };
+        return anyhow::anyhow!(
+            "no permission to capture on {name}: run as root, or grant CAP_NET_RAW with \
+             `sudo setcap cap_net_raw+ep {program}`{demo}"
+        );
+    }
+    explain(error).context(format!("cannot capture on {name}"))
+}
+
+/// Whether this is the Makefile that comes with the agent.
+fn has_demo(makefile: &Path) -> bool {
+    let text = small_file::read(makefile, Size(1 << 20)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.contains("\ndemo:") && text.contains("crane-agent")
 }
 
 /// The interfaces that are meant. When none are named: all that are up,

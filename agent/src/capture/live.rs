@@ -4,7 +4,6 @@
 //! once and drains whichever has packets, so an idle interface costs nothing.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
@@ -19,8 +18,7 @@ use rustix::io::Errno;
 use super::devices::{self, NoDescriptors};
 use super::filter::Refusal;
 use super::sink::PacketSink;
-use crate::config::size::Size;
-use crate::config::{self, Direction, small_file};
+use crate::config::{self, Direction};
 use crate::log::RateLimit;
 use crate::packet::{Link, Packet};
 
@@ -286,14 +284,14 @@ impl Settings {
         let known = devices::ask(name).map_err(devices::explain)?;
         let known = known.with_context(|| format!("no such interface: {name}"))?;
         let mut capture = Capture::from_device(name)
-            .map_err(|error| explain(name, error))?
+            .map_err(|error| devices::cannot_capture(name, error))?
             .snaplen(i32::from(self.capture.snaplen))
             .promisc(self.capture.promiscuous)
             .buffer_size(i32::try_from(self.buffer)?)
             .timeout(HAND_OVER.as_millis() as i32)
             .immediate_mode(!self.is_in_blocks())
             .open()
-            .map_err(|error| explain(name, error))?
+            .map_err(|error| devices::cannot_capture(name, error))?
             .setnonblock()?;
         let direction = match self.capture.direction {
             Direction::Both => None,
@@ -386,31 +384,6 @@ fn watch(interfaces: &mut [LiveInterface], stop: &AtomicBool) -> rustix::io::Res
         }
     }
     Ok(())
-}
-
-/// libpcap's errors in the words of this agent.
-fn explain(name: &str, error: pcap::Error) -> anyhow::Error {
-    let text = error.to_string();
-    if text.contains("permi") || text.contains("CAP_NET_RAW") {
-        let program = std::env::current_exe()
-            .map_or_else(|_| "crane-agent".into(), |p| p.display().to_string());
-        let demo = match has_demo(Path::new("Makefile")) {
-            true => ", or see the agent at work without it: `make demo`",
-            false => "",
-        };
-        return anyhow!(
-            "no permission to capture on {name}: run as root, or grant CAP_NET_RAW with \
-             `sudo setcap cap_net_raw+ep {program}`{demo}"
-        );
-    }
-    devices::explain(error).context(format!("cannot capture on {name}"))
-}
-
-/// Whether this is the Makefile that comes with the agent.
-fn has_demo(makefile: &Path) -> bool {
-    let text = small_file::read(makefile, Size(1 << 20)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    text.contains("\ndemo:") && text.contains("crane-agent")
 }
 
 #[cfg(test)]

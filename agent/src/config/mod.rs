@@ -54,6 +54,7 @@ pub struct Capture {
     #[serde(deserialize_with = "values::in_range::<_, u16, 64, 32767>")]
     pub snaplen: u16,
     /// Whether to see packets for others, too.
+    #[serde(deserialize_with = "values::flag")]
     pub promiscuous: bool,
     /// One packet in this many is looked at.
     #[serde(deserialize_with = "values::in_range::<_, u32, 1, 1000000>")]
@@ -65,10 +66,13 @@ pub struct Capture {
     #[serde(deserialize_with = "values::in_range::<_, usize, 1024, 16777216>")]
     pub ring_slots: usize,
     /// Whose addresses count when packets travel within packets.
+    #[serde(deserialize_with = "values::decap")]
     pub decap: Decap,
     /// Whether IPv6 counts.
+    #[serde(deserialize_with = "values::flag")]
     pub ipv6: bool,
     /// Which packets count.
+    #[serde(deserialize_with = "values::direction")]
     pub direction: Direction,
 }
 
@@ -86,6 +90,7 @@ pub struct Window {
 #[serde(default, deny_unknown_fields)]
 pub struct Sketch {
     /// Which kind of sketch.
+    #[serde(deserialize_with = "values::profile")]
     pub profile: Profile,
     /// Where the layers live.
     #[serde(deserialize_with = "values::device")]

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 21] = [
+        let cases: [(&str, [&str; 4]); 23] = [
             (
                 "[export]\nlisten = \":9732\"\n",
                 ["line 2", "listen", ":9732", "like 127.0.0.1:9732"],
@@ -170,6 +170,14 @@ mod tests {
                     "96.5",
                     "a whole number from 64 to 32767",
                 ],
+            ),
+            (
+                "[capture]\ndecap = 3\n",
+                ["line 2", "decap", "3", "\"outer\" or \"inner\""],
+            ),
+            (
+                "[capture]\nipv6 = 1\n",
+                ["line 2", "ipv6", "1", "true or false"],
             ),
             (
                 "[capture]\ninterfaces = \"eth0\"\n",

@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use crane_model::DeviceChoice;
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::{Error, IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::Watched;
 use super::length::WindowLength;
 use super::pattern::Pattern;
 use super::size::Size;
+use super::{Decap, Direction, Profile, Watched};
 use crate::edge::Pair;
 
 /// An address and a port to serve at.
@@ -73,6 +73,26 @@ pub fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<SocketAddr, D::Erro
     socket_address(&given).map_err(D::Error::custom)
 }
 
+/// Whose addresses count.
+pub fn decap<'de, D: Deserializer<'de>>(input: D) -> Result<Decap, D::Error> {
+    one_of(input, "\"outer\" or \"inner\"")
+}
+
+/// Which packets count.
+pub fn direction<'de, D: Deserializer<'de>>(input: D) -> Result<Direction, D::Error> {
+    one_of(input, "\"both\", \"in\" or \"out\"")
+}
+
+/// A kind of sketch.
+pub fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Profile, D::Error> {
+    one_of(input, "\"packed\" or \"paper\"")
+}
+
+/// True or false.
+pub fn flag<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Error> {
+    input.deserialize_any(Flag)
+}
+
 /// Names and patterns of interfaces.
 pub fn patterns<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Pattern>, D::Error> {
     input.deserialize_any(List("a list like [\"eth0\", \"veth*\"]", PhantomData))
@@ -111,6 +131,30 @@ where
     let text = input.deserialize_any(Text(expected))?;
     text.parse()
         .map_err(|error| D::Error::custom(format!("{text:?}: {error}")))
+}
+
+/// One of a few words, which are `expected`.
+fn one_of<'de, D, T>(input: D, expected: &'static str) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let word = input.deserialize_any(Text(expected))?;
+    T::deserialize(word.into_deserializer())
+}
+
+struct Flag;
+
+impl Visitor<'_> for Flag {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true or false")
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<bool, E> {
+        Ok(flag)
+    }
 }
 
 struct WholeNumber<const MIN: i64, const MAX: i64>;
