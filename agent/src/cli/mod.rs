@@ -95,8 +95,15 @@ pub enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Write the manual page, for `man -l -`.
-    Man,
+    /// Write the manual page of a command, for `man -l -`.
+    Man {
+        /// The command. Default: the page of the program.
+        #[arg(conflicts_with = "dir")]
+        command: Option<String>,
+        /// Write all pages into this directory.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
     /// Write a completion script for a shell.
     Completions {
         /// The shell.

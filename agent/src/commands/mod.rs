@@ -3,6 +3,8 @@
 mod ask;
 mod configure;
 mod eval;
+mod manual;
+mod pages;
 mod replay;
 mod run;
 mod train;
@@ -56,7 +58,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             synthetic::write(&file, kind, packets, seed)?;
             writeln!(out, "{}: {packets} packets", plain::path(&file))?;
         }
-        Command::Man => write_manual(&mut out)?,
+        Command::Man { dir: Some(dir), .. } => manual::write_all(&dir)?,
+        Command::Man { command, dir: None } => manual::write(command.as_deref(), &mut out)?,
         Command::Completions { shell } => {
             // Into memory first: the generator panics where it cannot write.
             let mut script = Vec::new();
@@ -65,20 +68,4 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// One page for the program and each of its commands.
-fn write_manual(out: &mut impl Write) -> io::Result<()> {
-    let mut program = Cli::command();
-    program.build();
-    clap_mangen::Man::new(program.clone()).render(out)?;
-    for command in program
-        .get_subcommands()
-        .filter(|command| command.get_name() != "help")
-    {
-        let name = format!("crane-agent {}", command.get_name());
-        let command = command.clone().display_name(&name).bin_name(name);
-        clap_mangen::Man::new(command).render(out)?;
-    }
-    Ok(())
 }
