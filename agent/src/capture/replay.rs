@@ -12,7 +12,9 @@ use super::sink::PacketSink;
 use crate::config;
 use crate::packet::Packet;
 use crate::sketch::pipeline::Pipeline;
+use crate::sketch::ring::WorkerGone;
 use crate::sketch::summary::Summary;
+use crate::sketch::window::Bounds;
 use crate::stop;
 
 /// Packets between two looks at the progress bar.
@@ -38,6 +40,17 @@ struct FileInterface {
     /// What the file calls it.
     name: Option<String>,
     sink: Option<PacketSink>,
+    extent: Extent,
+}
+
+impl FileInterface {
+    /// Fails if the worker is gone, or the file has ended.
+    #[inline]
+    fn deliver(&mut self, packet: &Packet<'_>) -> Result<(), WorkerGone> {
+        self.extent.add(packet.time);
+        let sink = self.sink.as_mut().ok_or(WorkerGone)?;
+        sink.deliver(packet)
+    }
 }
 
 impl ReplayFile {
@@ -70,9 +83,8 @@ impl ReplayFile {
     }
 
     #[inline]
-    fn sink(&mut self, interface: u32) -> Option<&mut PacketSink> {
-        let interface = self.interfaces.get_mut(interface as usize)?;
-        interface.as_mut()?.sink.as_mut()
+    fn interface(&mut self, position: u32) -> Option<&mut FileInterface> {
+        self.interfaces.get_mut(position as usize)?.as_mut()
     }
 }
 
@@ -90,6 +102,8 @@ pub struct Replay<'a> {
 pub struct Ended {
     /// What the file calls it.
     pub interface: Option<String>,
+    /// When its first packet was captured, and its last; none without packets.
+    pub ends: Option<Bounds>,
     /// What is known of it.
     pub summary: Summary,
 }
@@ -154,8 +168,8 @@ impl<'a> Replay<'a> {
             }
             let time = packet.time.saturating_add(file.shift);
             let packet = Packet { time, ..packet };
-            let delivered = match file.sink(packet.interface) {
-                Some(sink) => sink.deliver(&packet),
+            let delivered = match file.interface(packet.interface) {
+                Some(interface) => interface.deliver(&packet),
                 None => {
                     // The first packet of an interface. It has to let go of
                     // the file, which knows the name of the interface.
@@ -203,7 +217,7 @@ impl<'a> Replay<'a> {
         file: &'f mut ReplayFile,
         position: u32,
         name: Option<String>,
-    ) -> Result<&'f mut PacketSink, String> {
+    ) -> Result<&'f mut FileInterface, String> {
         let path = file.path.display();
         let label = match &name {
             Some(name) => format!("{path}:{name}"),
@@ -218,12 +232,12 @@ impl<'a> Replay<'a> {
         if file.interfaces.len() <= position {
             file.interfaces.resize_with(position + 1, || None);
         }
-        let interface = file.interfaces[position].insert(FileInterface {
+        Ok(file.interfaces[position].insert(FileInterface {
             label,
             name,
-            sink: None,
-        });
-        Ok(interface.sink.insert(sink))
+            sink: Some(sink),
+            extent: Extent::default(),
+        }))
     }
 
     /// Labels have to differ, also where a file is given twice.
@@ -250,6 +264,7 @@ impl<'a> Replay<'a> {
         let ended = |interface: &FileInterface| {
             Some(Ended {
                 interface: interface.name.clone(),
+                ends: interface.extent.ends(),
                 summary: summaries.remove(&interface.label)?,
             })
         };

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::cli::{Ask, By, Query, ReportFormat, Top};
+use crate::cli::{Ask, Query, ReportFormat, Top};
 use crate::http::answers::{
     self, Estimate, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
 };
 use crate::http::client;
 use crate::plain;
-use crate::sketch::answer::WindowName;
+use crate::sketch::answer::{By, WindowName};
 
 /// Asks about a pair or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {

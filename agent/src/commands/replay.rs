@@ -13,10 +13,12 @@ use crate::capture::file::input::STDIN;
 use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
 use crate::http::{self, ApiState};
-use crate::report::{CaptureReport, Report};
+use crate::report::{CaptureReport, Report, Style};
 use crate::sketch::key::Key;
+use crate::sketch::past::Wanted;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::stop::{self, Hangup};
+use crate::units::Units;
 
 /// Replays the files one after the other and reports on each.
 pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
@@ -39,8 +41,13 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
             ReplayWindow::Whole => None,
             ReplayWindow::Length(length) => Some(length),
         },
-        history: !args.repeat,
-        exactly: args.verify,
+        wanted: Wanted {
+            windows: (!args.repeat).then_some(top),
+            by: args.sort,
+            exactly: args.verify,
+            ask: args.ask.clone(),
+            both: args.both,
+        },
         serve: args.serve,
         sketch: !args.no_sketch,
     };
@@ -80,7 +87,19 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let report = Report::new(captures, start.elapsed());
     match args.format {
         ReportFormat::Json => report.write_json(out)?,
-        ReportFormat::Table => report.write_table(out)?,
+        ReportFormat::Table => {
+            let units = match args.exact {
+                true => Units::Exact,
+                false => Units::Readable,
+            };
+            let style = Style {
+                units,
+                by: args.sort,
+                // Whoever wants to see more of the log wants to see these.
+                sketch: tracing::enabled!(tracing::Level::DEBUG),
+            };
+            report.write_table(out, &style)?;
+        }
     }
     out.flush()?;
     for file in &files {
@@ -125,6 +144,7 @@ fn end(replay: &mut Replay<'_>, file: &mut ReplayFile) -> anyhow::Result<Vec<Cap
                 CaptureReport::new(
                     path.clone(),
                     ended.interface.clone(),
+                    ended.ends,
                     &ended.summary,
                     error.map(str::to_owned),
                 )

@@ -1,0 +1,37 @@
+//! All captures of a report together.
+
+use serde::Serialize;
+
+use super::{CaptureReport, Span};
+
+/// The sum over all captures. A packet that is in two files counts twice.
+#[derive(Debug, Serialize)]
+pub struct Total {
+    pub captures: usize,
+    #[serde(flatten)]
+    pub span: Span,
+    pub packets: u64,
+    pub bytes: u64,
+    pub edges: u64,
+}
+
+impl Total {
+    /// The sum over these, without those that could not be read at all.
+    pub fn of(captures: &[CaptureReport]) -> Self {
+        let sum = |value: fn(&CaptureReport) -> u64| captures.iter().map(value).sum();
+        let starts = captures.iter().filter_map(|capture| capture.span.start);
+        let ends = captures.iter().filter_map(|capture| capture.span.end);
+        let (start, end) = (starts.reduce(f64::min), ends.reduce(f64::max));
+        Self {
+            captures: captures.iter().filter(|one| one.is_readable()).count(),
+            span: Span {
+                start,
+                end,
+                seconds: start.zip(end).map(|(start, end)| end - start),
+            },
+            packets: sum(|capture| capture.packets),
+            bytes: sum(|capture| capture.bytes),
+            edges: sum(|capture| capture.edges),
+        }
+    }
+}
