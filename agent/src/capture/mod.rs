@@ -5,6 +5,7 @@
 pub mod devices;
 pub mod file;
 pub mod live;
+pub mod merge;
 pub mod pace;
 pub mod replay;
 pub mod sink;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::file::CaptureFile;
+use super::merge::{Enough, Merge};
 use super::pace::{Extent, Pace, Speed};
 use super::sink::PacketSink;
 use crate::config;
@@ -154,12 +155,7 @@ impl<'a> Replay<'a> {
                 Ok(None) => break,
                 // A pipe seems to end when a signal comes.
                 Err(_) if self.stop.load(Relaxed) => break,
-                Err(damage) => {
-                    let (packet, byte) = (capture.packets() + 1, capture.offset());
-                    return Err(format!(
-                        "{damage} (at byte {byte}, in packet {packet}); everything before is counted"
-                    ));
-                }
+                Err(damage) => return Err(capture.broken_off(&damage)),
             };
             extent.add(packet.time);
             if let Some(early) = pace.early(packet.time) {
@@ -209,6 +205,49 @@ impl<'a> Replay<'a> {
             self.open_interface(file, 0, name)?;
         }
         Ok(())
+    }
+
+    /// Delivers the packets of many files as those of one capture.
+    pub fn play_merged(&mut self, capture: &mut ReplayFile, files: &mut Merge) {
+        capture.error = self.deliver_merged(capture, files).err();
+        capture.hand_over();
+    }
+
+    fn deliver_merged(
+        &mut self,
+        capture: &mut ReplayFile,
+        files: &mut Merge,
+    ) -> Result<(), String> {
+        self.open_interface(capture, 0, None)?;
+        let bar = bar(None);
+        let mut pace = Pace::new(self.speed);
+        let (mut packets, mut bytes) = (0u64, 0);
+        // Whoever ends it early knows why: a signal, or a worker that has ended.
+        let _ = files.deliver(|packet| {
+            if let Some(early) = pace.early(packet.time) {
+                capture.hand_over();
+                stop::wait(self.stop, early);
+            }
+            if self.stop.load(Relaxed) {
+                return Err(Enough);
+            }
+            let interface = capture.interface(0).ok_or(Enough)?;
+            interface.deliver(packet).map_err(|_| Enough)?;
+            packets += 1;
+            bytes += packet.data.len() as u64;
+            if packets % BAR_EVERY == 0 {
+                bar.set_position(bytes);
+            }
+            Ok(())
+        });
+        bar.finish_and_clear();
+        let errors = files.errors();
+        let errors = errors.map(|(path, error)| format!("{}: {error}", path.display()));
+        let errors: Vec<String> = errors.collect();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(errors.join("; ")),
+        }
     }
 
     /// Adds the interface that is at this position of the file.

@@ -167,6 +167,10 @@ pub struct Replay {
     /// Serve metrics meanwhile, and after the last packet until stopped.
     #[arg(long)]
     pub serve: bool,
+    /// Take all files together, in the order of time, as one capture; a folder of
+    /// rotated captures gives one report.
+    #[arg(long, conflicts_with = "repeat")]
+    pub merge: bool,
     /// Start again at the end, until stopped.
     #[arg(long = "loop")]
     pub repeat: bool,

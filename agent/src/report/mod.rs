@@ -7,6 +7,7 @@ mod verify;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -26,8 +27,27 @@ pub use table::Style;
 pub struct Report {
     captures: Vec<CaptureReport>,
     total: Total,
+    /// Files in folders that are no captures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<Skipped>,
     elapsed_seconds: f64,
     packets_per_second: f64,
+}
+
+/// A file that is no capture.
+#[derive(Debug, Serialize)]
+struct Skipped {
+    path: String,
+    error: String,
+}
+
+impl Skipped {
+    fn new((path, error): &(PathBuf, String)) -> Self {
+        Self {
+            path: path.display().to_string(),
+            error: error.clone(),
+        }
+    }
 }
 
 /// The report on one file, or one interface of a file.
@@ -35,6 +55,9 @@ pub struct Report {
 pub struct CaptureReport {
     path: String,
     interface: Option<String>,
+    /// The files that were merged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<String>,
     #[serde(flatten)]
     span: Span,
     packets: u64,
@@ -80,6 +103,9 @@ pub struct CaptureReport {
 /// packets.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Span {
+    /// The same in nanoseconds.
+    #[serde(skip)]
+    ends: Option<Bounds>,
     start: Option<f64>,
     end: Option<f64>,
     seconds: Option<f64>,
@@ -98,12 +124,18 @@ struct WindowReport {
 }
 
 impl Report {
-    /// The report on `captures`, which took so long.
-    pub fn new(captures: Vec<CaptureReport>, elapsed: Duration) -> Self {
+    /// The report on `captures`, which took so long; what else there was is
+    /// `skipped`, for a reason.
+    pub fn new(
+        captures: Vec<CaptureReport>,
+        skipped: &[(PathBuf, String)],
+        elapsed: Duration,
+    ) -> Self {
         let packets: u64 = captures.iter().map(|capture| capture.packets).sum();
         let seconds = elapsed.as_secs_f64();
         Self {
             total: Total::of(&captures),
+            skipped: skipped.iter().map(Skipped::new).collect(),
             captures,
             elapsed_seconds: seconds,
             packets_per_second: packets as f64 / seconds.max(1e-9),
@@ -127,6 +159,11 @@ impl CaptureReport {
         }
     }
 
+    /// The same as that of these files together.
+    pub fn of_files(self, files: Vec<String>) -> Self {
+        Self { files, ..self }
+    }
+
     /// The report on an interface of a file, or on a file that has only one.
     /// Its packets lie between `ends`.
     pub fn new(
@@ -143,6 +180,7 @@ impl CaptureReport {
         Self {
             path,
             interface,
+            files: Vec::new(),
             packets,
             bytes,
             edges: tally.edges.load(Relaxed),
@@ -184,6 +222,7 @@ impl CaptureReport {
 impl Span {
     fn of(ends: Option<Bounds>) -> Self {
         Self {
+            ends,
             start: ends.map(|ends| seconds(ends.start)),
             end: ends.map(|ends| seconds(ends.end)),
             seconds: ends.map(|ends| seconds(ends.end - ends.start)),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{CaptureReport, Span};
+use crate::sketch::window::Bounds;
 
 /// The sum over all captures. A packet that is in two files counts twice.
 #[derive(Debug, Serialize)]
@@ -19,16 +20,14 @@ impl Total {
     /// The sum over these, without those that could not be read at all.
     pub fn of(captures: &[CaptureReport]) -> Self {
         let sum = |value: fn(&CaptureReport) -> u64| captures.iter().map(value).sum();
-        let starts = captures.iter().filter_map(|capture| capture.span.start);
-        let ends = captures.iter().filter_map(|capture| capture.span.end);
-        let (start, end) = (starts.reduce(f64::min), ends.reduce(f64::max));
+        let all = captures.iter().filter_map(|capture| capture.span.ends);
+        let ends = all.reduce(|one, other| Bounds {
+            start: one.start.min(other.start),
+            end: one.end.max(other.end),
+        });
         Self {
             captures: captures.iter().filter(|one| one.is_readable()).count(),
-            span: Span {
-                start,
-                end,
-                seconds: start.zip(end).map(|(start, end)| end - start),
-            },
+            span: Span::of(ends),
             packets: sum(|capture| capture.packets),
             bytes: sum(|capture| capture.bytes),
             edges: sum(|capture| capture.edges),
