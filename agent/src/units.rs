@@ -20,6 +20,23 @@ const BITS: [&str; 7] = [
 const WHOLE: u64 = 10_000;
 
 impl Units {
+    /// All digits, if they are wanted.
+    pub fn of(exact: bool) -> Self {
+        match exact {
+            true => Self::Exact,
+            false => Self::Readable,
+        }
+    }
+
+    /// Bytes, or what was counted of them where that may not be all.
+    pub fn size(self, bytes: Option<u64>, at_least: u64) -> String {
+        match (bytes, at_least) {
+            (Some(bytes), _) => self.bytes(bytes),
+            (None, 0) => "unknown".into(),
+            (None, bytes) => format!("≥ {}", self.bytes(bytes)),
+        }
+    }
+
     /// A number of things.
     pub fn count(self, count: u64) -> String {
         match self {
@@ -152,6 +169,9 @@ mod tests {
         assert_eq!(Units::Readable.packets_per_second(0.5), "0.50 packets/s");
         assert_eq!(Units::Exact.bits_per_second(1.23e9), "1230000000 bit/s");
         assert_eq!(Units::Exact.bytes(4_718_592), "4718592 B");
+        let sizes = [(Some(5), 5), (None, 0), (None, 2048)];
+        let sizes = sizes.map(|(bytes, least)| Units::Readable.size(bytes, least));
+        assert_eq!(sizes, ["5 B", "unknown", "≥ 2.0 KiB"]);
         let groups = [0, 999, 1000, 13_616, 1_234_567].map(grouped);
         assert_eq!(groups, ["0", "999", "1,000", "13,616", "1,234,567"]);
     }

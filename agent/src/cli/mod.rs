@@ -233,6 +233,9 @@ pub struct Ask {
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
+    /// Show all digits in the table, not 12.3 k or 4.5 MiB.
+    #[arg(long)]
+    pub exact: bool,
 }
 
 /// Flags of everything that has a sketch.

@@ -108,12 +108,8 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     match args.format {
         ReportFormat::Json => report.write_json(out)?,
         ReportFormat::Table => {
-            let units = match args.exact {
-                true => Units::Exact,
-                false => Units::Readable,
-            };
             let style = Style {
-                units,
+                units: Units::of(args.exact),
                 by: args.sort,
                 // Whoever wants to see more of the log wants to see these.
                 sketch: tracing::enabled!(tracing::Level::DEBUG),

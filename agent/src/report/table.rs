@@ -204,7 +204,7 @@ impl CaptureReport {
         let rate = rate.filter(|_| bytes_at_least > 0 || bytes.is_some());
         [
             style.units.count(packets),
-            size(bytes, bytes_at_least, style.units),
+            style.units.size(bytes, bytes_at_least),
             share,
             rate.unwrap_or_else(|| "–".into()),
         ]
@@ -233,7 +233,7 @@ impl CaptureReport {
                 style.units.count(row.packets),
                 style.units.count(row.a_to_b.packets),
                 back.unwrap_or_else(|| "–".into()),
-                size(bytes, bytes_at_least, style.units),
+                style.units.size(bytes, bytes_at_least),
                 share,
             ]);
         }
@@ -324,15 +324,6 @@ impl Verify {
             self.bytes_known,
             self.bytes_wrong
         )
-    }
-}
-
-/// Bytes, or what was counted of them where that may not be all.
-fn size(bytes: Option<u64>, at_least: u64, units: Units) -> String {
-    match (bytes, at_least) {
-        (Some(bytes), _) => units.bytes(bytes),
-        (None, 0) => "unknown".into(),
-        (None, bytes) => format!("≥ {}", units.bytes(bytes)),
     }
 }
 
