@@ -76,6 +76,24 @@ fn files_that_overlap_become_one_capture_in_the_order_of_time() {
 }
 
 #[test]
+fn a_stray_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let day = 86_400_000;
+    let steady = || (0..4000).step_by(100);
+    let late = |time: u64| match time {
+        0 | 1500 | 1700 | 3900 => time + day,
+        _ => time,
+    };
+    write(&folder.path().join("a.pcap"), 1, steady().map(late));
+    write(&folder.path().join("b.pcap"), 2, steady());
+    let report = report(folder.path(), &["--merge", ".", "--window", "1s"]);
+    let capture = &report["captures"][0];
+    assert_eq!(capture["packets"], 80);
+    // Only the last one, with nothing behind it, is taken at its word.
+    assert_eq!(windows(capture), [20, 20, 20, 19, 1]);
+}
+
+#[test]
 fn interfaces_are_merged_too() {
     let folder = tempfile::tempdir().unwrap();
     let packet = |interface: u32, data: &[u8]| {

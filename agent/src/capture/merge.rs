@@ -1,18 +1,20 @@
 //! Many files as one capture, in the order of time.
 //!
 //! Whose next packet is the earliest comes next; a file whose own packets are out
-//! of order stays in its own order. Rotated captures hardly overlap, so a file is
+//! of order stays in its own order, and so does a packet that is stamped far ahead
+//! of its neighbours. Rotated captures hardly overlap, so a file is
 //! opened when its turn comes and closed at its end: there may be many more of
 //! them than can be open at once.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
 use super::file::CaptureFile;
 use super::file::damage::Damage;
+use super::pace::is_leap;
 use crate::packet::{Link, Packet};
 use crate::stop;
 
@@ -27,8 +29,10 @@ pub struct Merge {
 struct MergedFile {
     path: PathBuf,
     reader: Option<CaptureFile>,
-    /// A packet that was read before its turn.
-    held: Option<Held>,
+    /// Packets that were read before their turn.
+    held: VecDeque<Held>,
+    /// When its last packet was captured that was not stamped wrongly.
+    before: Option<u64>,
     /// What went wrong, for people.
     error: Option<String>,
 }
@@ -54,6 +58,11 @@ impl Held {
         }
     }
 
+    /// Whether this one is far later than the next one of its file.
+    fn is_ahead_of(&self, next: &Self) -> bool {
+        next.time < self.time && is_leap(next.time, self.time)
+    }
+
     fn packet(&self) -> Packet<'_> {
         Packet {
             data: &self.data,
@@ -71,7 +80,8 @@ impl Merge {
         let file = |path| MergedFile {
             path,
             reader: None,
-            held: None,
+            held: VecDeque::new(),
+            before: None,
             error: None,
         };
         Self {
@@ -133,10 +143,17 @@ impl MergedFile {
                 return None;
             }
         };
-        let time = held.time;
+        let second = match reader.next() {
+            Ok(second) => second.map(|packet| Held::new(&packet)),
+            // It comes again when it is the file's turn.
+            Err(_) => None,
+        };
+        let stray = second.as_ref().filter(|second| held.is_ahead_of(second));
+        let time = stray.unwrap_or(&held).time;
         // A pipe cannot be read again.
         if reader.length().is_none() {
-            (self.reader, self.held) = (Some(reader), Some(held));
+            self.reader = Some(reader);
+            self.held.extend([held].into_iter().chain(second));
         }
         Some(time)
     }
@@ -165,25 +182,53 @@ impl MergedFile {
         let Some(mut reader) = self.reader.take().or_else(|| self.open()) else {
             return Ok(None);
         };
-        if let Some(held) = self.held.take() {
-            take(&held.packet())?;
-        }
         loop {
-            match reader.next() {
-                Ok(Some(packet)) if packet.time <= until => take(&packet)?,
-                Ok(Some(packet)) => {
-                    let held = Held::new(&packet);
-                    let time = held.time;
-                    (self.reader, self.held) = (Some(reader), Some(held));
-                    return Ok(Some(time));
-                }
-                Ok(None) => return Ok(None),
-                Err(damage) => {
-                    self.break_off(&reader, &damage);
-                    return Ok(None);
-                }
+            // The usual case first, in which nothing is copied.
+            let next = match self.held.pop_front() {
+                Some(held) => held,
+                None => match reader.next() {
+                    Ok(Some(packet)) if packet.time <= until => {
+                        self.before = Some(packet.time);
+                        take(&packet)?;
+                        continue;
+                    }
+                    Ok(Some(packet)) => Held::new(&packet),
+                    Ok(None) => return Ok(None),
+                    Err(damage) => {
+                        self.break_off(&reader, &damage);
+                        return Ok(None);
+                    }
+                },
+            };
+            if next.time > until && !self.is_stray(&next, &mut reader) {
+                let time = next.time;
+                self.held.push_front(next);
+                self.reader = Some(reader);
+                return Ok(Some(time));
             }
+            if next.time <= until {
+                self.before = Some(next.time);
+            }
+            take(&next.packet())?;
         }
+    }
+
+    /// Whether a packet is stamped wrongly: the one after it goes on where the
+    /// one before it was. Such a one must not keep all behind it waiting.
+    fn is_stray(&mut self, packet: &Held, reader: &mut CaptureFile) -> bool {
+        if self
+            .before
+            .is_some_and(|before| !is_leap(before, packet.time))
+        {
+            return false;
+        }
+        if self.held.is_empty()
+            && let Ok(Some(after)) = reader.next()
+        {
+            self.held.push_back(Held::new(&after));
+        }
+        let after = self.held.front();
+        after.is_some_and(|after| packet.is_ahead_of(after))
     }
 
     fn break_off(&mut self, reader: &CaptureFile, damage: &Damage) {

@@ -20,7 +20,8 @@ pub enum Speed {
     Times(f64),
 }
 
-fn is_leap(before: u64, time: u64) -> bool {
+/// Whether two packets are so far apart that they say nothing of each other.
+pub fn is_leap(before: u64, time: u64) -> bool {
     time.abs_diff(before) > LONGEST_PAUSE
 }
 
