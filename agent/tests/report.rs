@@ -162,6 +162,15 @@ fn no_pair_is_listed_while_a_heavier_one_is_missing() {
     );
     assert!(text.contains(&said), "{text}");
     assert!(text.contains("estimates: about "), "{text}");
+    // Of a sample nobody knows what was not seen.
+    let sampled = folder.path().join("sampled.toml");
+    std::fs::write(&sampled, "[capture]\nsample = 10\n").unwrap();
+    let sampled = sampled.to_str().unwrap();
+    let capture = replay(path, &["--top", "5000", "-c", sampled]);
+    assert_eq!(
+        (&capture["exact"], &capture["complete_above"]),
+        (&json!(false), &json!(50))
+    );
     // Where all fit the list is as long as was asked for.
     let capture = replay(path, &["--top", "7"]);
     assert_eq!(
@@ -258,7 +267,7 @@ fn people_read_units_a_start_and_how_sure_it_is_in_80_columns() {
         "12.3 k packets",
         "12.3 MiB",
         "8.3 Mbit/s",
-        "exact: all 1 pairs fit",
+        "exact: the only pair fits",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

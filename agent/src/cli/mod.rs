@@ -47,6 +47,7 @@ Examples:
   crane-agent replay traffic.pcap          who was heavy in this file?
   crane-agent replay traffic.pcapng.gz --window 60s
   crane-agent replay traffic.pcap --format json | jq .captures[0].top
+  crane-agent replay captures/ --merge --ask 10.0.0.1,10.0.0.2
   crane-agent top                          who is heavy at the running agent?
   crane-agent query --src 10.0.0.1 --dst 10.0.0.2
 

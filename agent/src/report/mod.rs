@@ -256,8 +256,8 @@ fn complete_above(summary: &Summary) -> u64 {
     let has_all = summary.exact && summary.pairs == Some(listed.len() as u64);
     let is_cut = listed.len() < summary.wanted_top;
     match listed.last() {
-        Some(last) if !has_all && !is_cut => last.packets.max(summary.most_unnamed),
-        _ => summary.most_unnamed,
+        Some(last) if !has_all && !is_cut => last.packets.max(summary.most_unlisted),
+        _ => summary.most_unlisted,
     }
 }
 

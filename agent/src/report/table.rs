@@ -114,8 +114,13 @@ impl CaptureReport {
         let units = style.units;
         let pairs = self.pairs.map(units::grouped);
         if self.exact {
-            let pairs = pairs.unwrap_or_default();
-            return writeln!(out, "  exact: all {pairs} pairs fit");
+            return match (self.pairs, pairs) {
+                (Some(1), _) => writeln!(out, "  exact: the only pair fits"),
+                (_, pairs) => {
+                    let pairs = pairs.unwrap_or_default();
+                    writeln!(out, "  exact: all {pairs} pairs fit")
+                }
+            };
         }
         let pairs = pairs.map_or("many pairs".into(), |pairs| format!("about {pairs} pairs"));
         let off =

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use super::answer::{About, Answer, By, WindowName};
+use super::answer::{About, Answer, WindowName};
 use super::batch::{Batch, Cut};
 use super::budget::Budget;
 use super::conversations;
@@ -239,7 +239,7 @@ impl Interface {
             saturated: sketches.is_saturated()?,
             exact: sketches.is_exact(),
             pairs: sketches.pairs.distinct(),
-            most_unnamed: sketches.most_unnamed(By::Packets),
+            most_unlisted: sketches.most_unlisted(),
             wanted_top: top,
             stored_packets: widest.packets,
             stored_bytes: widest.bytes,

@@ -123,6 +123,16 @@ impl Sketches {
         most_unnamed(&self.pairs, by)
     }
 
+    /// How many packets a pair may have had that no list has: one without a name,
+    /// or one of which a sample has most likely seen nothing.
+    pub fn most_unlisted(&self) -> u64 {
+        let unseen = match self.one_in {
+            1 => 0,
+            one_in => 5 * u64::from(one_in),
+        };
+        self.most_unnamed(By::Packets).max(unseen)
+    }
+
     /// The `top` heaviest pairs, as far as none is missing.
     pub fn heaviest_pairs(&self, top: usize) -> Hitters<Pair> {
         complete(Hitters::of(self.named_pairs(), top), &self.pairs)

@@ -29,8 +29,8 @@ pub struct Summary {
     pub exact: bool,
     /// How many pairs there are, estimated unless exact; none if nothing tells.
     pub pairs: Option<u64>,
-    /// All pairs with more packets than this are known by name.
-    pub most_unnamed: u64,
+    /// All pairs with more packets than this could be listed.
+    pub most_unlisted: u64,
     /// How many entries the lists may have.
     pub wanted_top: usize,
     /// Packets that were stored, scaled if sampled.
