@@ -8,6 +8,7 @@
 pub mod answer;
 mod batch;
 mod budget;
+pub mod conversations;
 mod interface;
 pub mod key;
 pub mod past;
@@ -19,6 +20,6 @@ pub mod slot;
 pub mod summary;
 mod view;
 pub mod weights;
-mod window;
+pub mod window;
 mod windows;
 pub mod worker;

@@ -4,8 +4,8 @@
 use super::Layered;
 use crate::Result;
 use crate::answer::Flow;
-use crate::crown::Count;
-use crate::name::Name;
+use crate::crown::{Count, Crown};
+use crate::name::{AnyName, Name, Narrow, Wide};
 use crate::witnesses::UncrownedWitnesses;
 
 impl Layered {
@@ -59,6 +59,21 @@ impl Layered {
     pub(super) fn named<N: Name>(&self) -> impl Iterator<Item = Flow<N>> {
         let entries = self.crown.entries();
         entries.filter_map(|(name, count)| Some(Flow::of_crown(N::of(name)?, &count)))
+    }
+
+    /// How many packets an edge that is not in the crown may have had: it did not
+    /// outrank the lightest entry of its bucket, whatever of its bound is noise.
+    pub(super) fn most_unnamed(&self) -> u64 {
+        let entries = || self.crown.entries().map(|(name, _)| name);
+        let spots = entries().map(|name| self.codes.spot(self.codes.id_of_any(&name)));
+        let is_wide = |name: AnyName| matches!(name, AnyName::Wide(_));
+        // A long name has to outrank two entries.
+        let lightest = match entries().any(is_wide) {
+            true => Crown::lightest::<Wide>,
+            false => Crown::lightest::<Narrow>,
+        };
+        let lightest = spots.map(|spot| lightest(&self.crown, spot)).max();
+        lightest.unwrap_or(0).saturating_add(self.noise)
     }
 
     /// The witnesses that only the layers know.
