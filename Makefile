@@ -3,6 +3,11 @@
 CARGO ?= cargo
 AGENT := target/release/crane-agent
 SAMPLE := target/sample.pcap
+SHARE = $(DESTDIR)/usr/local/share
+# For bash, zsh and fish.
+COMPLETIONS = $(SHARE)/bash-completion/completions/crane-agent \
+  $(SHARE)/zsh/site-functions/_crane-agent \
+  $(SHARE)/fish/vendor_completions.d/crane-agent.fish
 # Tests write their names here that could not run.
 SKIPPED := target/tmp/skipped
 
@@ -50,11 +55,16 @@ setup:
 ## setup-test: what the tests need besides
 setup-test: setup
 	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping tshark tshark tcpreplay tcpreplay \
-	  faketime faketime
+	  faketime faketime groff groff-base
 
-## install: the agent, its unit and its configuration
+## install: the agent, its manual, completions, its unit and its configuration
 install: $(AGENT)
 	install -D -m 755 $(AGENT) $(DESTDIR)/usr/local/bin/crane-agent
+	install -d $(SHARE)/man/man1 $(dir $(COMPLETIONS))
+	$(AGENT) man --dir $(SHARE)/man/man1
+	$(AGENT) completions bash > $(word 1,$(COMPLETIONS))
+	$(AGENT) completions zsh > $(word 2,$(COMPLETIONS))
+	$(AGENT) completions fish > $(word 3,$(COMPLETIONS))
 	install -D -m 644 systemd/crane-agent.service $(DESTDIR)/etc/systemd/system/crane-agent.service
 	[ -e $(DESTDIR)/etc/crane-agent/crane-agent.toml ] || \
 	  install -D -m 644 agent/crane-agent.toml $(DESTDIR)/etc/crane-agent/crane-agent.toml
@@ -62,3 +72,4 @@ install: $(AGENT)
 ## uninstall: what `install` put there, except the configuration
 uninstall:
 	rm -f $(DESTDIR)/usr/local/bin/crane-agent $(DESTDIR)/etc/systemd/system/crane-agent.service
+	rm -f $(SHARE)/man/man1/crane-agent.1 $(SHARE)/man/man1/crane-agent-*.1 $(COMPLETIONS)

@@ -1,6 +1,7 @@
 //! Log lines on standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -17,6 +18,9 @@ pub enum LogFormat {
     Json,
 }
 
+/// Whether log lines are JSON.
+static JSON: AtomicBool = AtomicBool::new(false);
+
 /// Starts logging: less if `quiet`, more the more `verbose`.
 pub fn start(quiet: bool, verbose: u8, format: LogFormat) {
     let level = match (quiet, verbose) {
@@ -32,13 +36,19 @@ pub fn start(quiet: bool, verbose: u8, format: LogFormat) {
         .with_ansi(io::stderr().is_terminal());
     match format {
         LogFormat::Text => lines.init(),
-        LogFormat::Json => lines.json().init(),
+        LogFormat::Json => {
+            JSON.store(true, Relaxed);
+            lines.json().init();
+        }
     }
 }
 
 /// The one line that says why the program ends.
 pub fn fatal(error: &anyhow::Error) {
     let error = format!("{error:#}");
+    if JSON.load(Relaxed) {
+        return tracing::error!("{error}");
+    }
     let _ = writeln!(io::stderr(), "crane-agent: {}", plain::text(&error));
 }
 

@@ -69,7 +69,7 @@ pub struct Tally {
     pub kernel_drops: AtomicU64,
     /// Packets the interface or its driver dropped.
     pub interface_drops: AtomicU64,
-    /// Whether the capture is open.
+    /// Whether the interface is up and its capture open.
     pub up: AtomicBool,
     /// Slots of its ring.
     pub ring_slots: AtomicU64,

@@ -85,7 +85,8 @@ fn every_path_answers_and_mistakes_are_named() {
         (&json!("10.0.0.8"), &json!(50))
     );
     assert_eq!(answer["interfaces"][0]["sources"][0]["ip"], "10.0.0.8");
-    assert_eq!(answer["interfaces"][0]["seconds"], 0.1);
+    // The last of a file ends with its last packet.
+    assert_eq!(answer["interfaces"][0]["seconds"], 0.049);
 
     let (_, answer) = ask(port, "/api/v1/flow?src=10.0.0.8&dst=10.0.0.9");
     let exact =
@@ -183,6 +184,10 @@ fn query_and_top_ask_over_tcp_and_over_a_socket() {
     let (running, port) = serving(folder.path(), &config);
     for place in [
         format!("127.0.0.1:{port}"),
+        // As the log has it, and as people shorten that.
+        format!("http://127.0.0.1:{port}/metrics"),
+        format!("http://127.0.0.1:{port}/"),
+        format!("http://127.0.0.1:{port}"),
         socket.to_str().unwrap().to_owned(),
     ] {
         let pair = [
@@ -240,6 +245,43 @@ fn query_and_top_ask_over_tcp_and_over_a_socket() {
         stderr(&refused)
     );
     assert_eq!(std::fs::read_to_string(&note).unwrap(), "keep me");
+}
+
+#[test]
+fn who_asks_about_the_last_window_too_early_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("small.pcap");
+    write_pcap(&capture, &vec![frame(address(1), address(2), 8); 100]);
+    let mut command = Command::new(AGENT);
+    command
+        .arg("replay")
+        .arg(&capture)
+        .args(["--serve", "--loop", "--speed", "1", "--window", "1h"])
+        .args(["--listen", "127.0.0.1:0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    let line = running.wait_for_line("metrics are at");
+    let place = line.split_whitespace().last().unwrap();
+    common::eventually("an interface", || {
+        let top = agent(&["top", "--format", "json", "--agent", place]);
+        let some = json(&top)["interfaces"].as_array()?.is_empty();
+        (!some).then_some(())
+    });
+    for asked in [
+        &["top"][..],
+        &["query", "--node", "10.0.0.1"],
+        &["query", "--src", "10.0.0.1", "--dst", "10.0.0.2"],
+    ] {
+        for format in ["table", "json"] {
+            let more = ["--window", "last", "--format", format, "--agent", place];
+            let output = agent(&[asked, &more].concat());
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("no window is complete yet"), "{said}");
+            assert!(said.contains("--window current"), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -60,7 +60,48 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
 
+    let filter = file("filter.toml", "[capture]\nfilter = \"hst x\"\n");
+    let cuda = file("cuda.toml", "[sketch]\ndevice = \"cuda:0\"\n");
+    let packed = common::workspace().join("weights/packed.safetensors");
+    let other = file(
+        "other.toml",
+        &format!("[sketch]\nprofile = \"paper\"\nweights = {packed:?}\n"),
+    );
+
     let cases: &[(&[&str], i32, &[&str])] = &[
+        (
+            &["check-config", &filter],
+            78,
+            &["capture.filter", "hst x", "syntax error"],
+        ),
+        // Also where the interface would be another error.
+        (
+            &["run", "-i", "nope0", "-c", &filter],
+            78,
+            &["syntax error"],
+        ),
+        (
+            &["check-config", &missing],
+            78,
+            &["sketch.weights", "/no/such.safetensors"],
+        ),
+        (
+            &["check-config", &weights],
+            78,
+            &["foreign.safetensors", "not a complete safetensors file"],
+        ),
+        (
+            &["check-config", &other],
+            78,
+            &["packed.safetensors", "sketch.profile = \"paper\""],
+        ),
+        (
+            &["check-config", &cuda],
+            78,
+            &["sketch.device", "cuda:0", "--features cuda"],
+        ),
+        (&["run", "-c", &cuda], 78, &["--features cuda"]),
+        (&["replay", &text, "-c", &cuda], 78, &["--features cuda"]),
         (
             &["replay", "/no/such.pcap"],
             1,
@@ -96,12 +137,12 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         ),
         (
             &["replay", &text, "-c", &weights],
-            1,
+            78,
             &["foreign.safetensors", "not a complete safetensors file"],
         ),
         (
             &["run", "-i", "lo", "-c", &missing],
-            1,
+            78,
             &["/no/such.safetensors"],
         ),
         (
@@ -117,12 +158,12 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         (&["check-config", &long], 78, &["long.toml", "1MiB"]),
         (
             &["run", "-i", "lo", "-c", &zero],
-            1,
+            78,
             &["/dev/zero", "not a regular file"],
         ),
         (
             &["replay", &text, "-c", &piped],
-            1,
+            78,
             &["pipe", "not a regular file"],
         ),
         (
@@ -142,7 +183,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         ),
         (
             &["run", "-i", "lo", "--device", "cuda:0"],
-            1,
+            78,
             &["cuda:0", "--features cuda"],
         ),
         (
@@ -183,6 +224,21 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
             &["100ms to 366d", "whole"],
         ),
         (&["query", "--src", "10.0.0.1"], 2, &["--dst"]),
+        (
+            &["query"],
+            2,
+            &["query --src <IP> --dst <IP>", "query --node <IP>"],
+        ),
+        (
+            &["run", "--listen", ":9732"],
+            2,
+            &[":9732", "like 127.0.0.1:9732"],
+        ),
+        (
+            &["top", "--agent", "https://127.0.0.1:9732"],
+            1,
+            &["no TLS", "http://"],
+        ),
         (&["query", "--node", "somewhere"], 2, &["somewhere"]),
         (
             &["top", "--agent", "127.0.0.1:1"],
@@ -244,50 +300,117 @@ fn no_right_to_capture_is_said_with_the_remedy() {
     if root {
         command.uid(65534).gid(65534);
     }
-    let output = command.output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in ["no permission", "CAP_NET_RAW", "setcap", "make demo"] {
-        assert!(said.contains(part), "{said}");
+    // Where there is something to make, in a folder that anybody may read.
+    let ours = folder.path().join("ours");
+    let foreign = folder.path().join("foreign");
+    for place in [&ours, &foreign] {
+        std::fs::create_dir(place).unwrap();
     }
+    let makefile = common::workspace().join("Makefile");
+    std::fs::copy(makefile, ours.join("Makefile")).unwrap();
+    std::fs::write(foreign.join("Makefile"), "all:\n\ndemo:\n").unwrap();
+    for (place, hint) in [(&ours, true), (&foreign, false), (&"/".into(), false)] {
+        let output = command.current_dir(place).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        for part in ["no permission", "CAP_NET_RAW", "setcap"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(said.contains("make demo"), hint, "{place:?}: {said}");
+    }
+}
+
+/// The agent with variables.
+fn with(args: &[&str], variables: &[(&str, &std::ffi::OsStr)]) -> std::process::Output {
+    let mut command = std::process::Command::new(common::AGENT);
+    command.args(args).envs(variables.iter().copied());
+    command.output().unwrap()
 }
 
 #[test]
 fn a_variable_that_is_wrong_is_named() {
-    for (name, value, part) in [
-        ("CRANE_CAPTURE_SNAPLEN", "7", "64 to 32767"),
-        ("CRANE_CAPTURE_SNAPLNE", "96", "snaplen"),
-        ("CRANE_SNAPLEN", "96", "CRANE_SECTION_KEY"),
-    ] {
-        let mut command = std::process::Command::new(common::AGENT);
-        let output = command
-            .args(["run", "-i", "lo"])
-            .env(name, value)
-            .output()
-            .unwrap();
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(78), "{said}");
-        assert!(said.contains(name) && said.contains(part), "{said}");
-    }
-    // What is not ours may hold anything.
+    let folder = tempfile::tempdir().unwrap();
+    let good = folder.path().join("good.toml");
+    std::fs::write(&good, "[capture]\nsnaplen = 100\n").unwrap();
+    let good = good.to_str().unwrap();
     use std::os::unix::ffi::OsStrExt;
-    let bytes = std::ffi::OsStr::from_bytes(b"\xff");
-    for (name, code) in [
-        ("FOREIGN", 0),
-        ("CRANE_AGENT_PORT", 0),
-        ("CRANE_WINDOW_LENGTH", 78),
+    let binary = std::ffi::OsStr::from_bytes(b"\xff");
+    for (name, value, part) in [
+        ("CRANE_CAPTURE_SNAPLEN", "7".as_ref(), "64 to 32767"),
+        ("CRANE_CAPTURE_FILTER", "hst x".as_ref(), "syntax error"),
+        ("CRANE_WINDOW_LENGTH", binary, "UTF-8"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.pcap");
-        common::write_pcap(&path, &[common::arp()]);
-        let mut command = std::process::Command::new(common::AGENT);
-        let output = command
-            .arg("replay")
-            .arg(&path)
-            .env(name, bytes)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        for args in [
+            &["run", "-i", "lo"][..],
+            &["check-config", good],
+            &["replay", "/no/such.pcap"],
+        ] {
+            let output = with(args, &[(name, value)]);
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(78), "{args:?}: {said}");
+            let key = name["CRANE_".len()..].to_lowercase().replace('_', ".");
+            let named = said.contains(name) || said.contains(&key);
+            assert!(named && said.contains(part), "{args:?}: {said}");
+        }
+    }
+    assert_eq!(with(&["check-config", good], &[]).status.code(), Some(0));
+}
+
+/// Kubernetes sets these where a service is called crane, crane-agent or
+/// crane-capture.
+#[test]
+fn variables_of_others_are_named_once_and_do_nothing() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    common::write_pcap(&path, &[common::arp()]);
+    let good = folder.path().join("good.toml");
+    std::fs::write(&good, "").unwrap();
+    let variables = [
+        ("CRANE_PORT", "tcp://10.0.0.1:80".as_ref()),
+        ("CRANE_SERVICE_HOST", "10.0.0.1".as_ref()),
+        ("CRANE_CAPTURE_PORT", std::ffi::OsStr::from_bytes(b"\xff")),
+        ("CRANE_AGENT_PORT", "tcp://10.0.0.1:80".as_ref()),
+        ("CRANE_CAPTURE_SNAPLNE", "96".as_ref()),
+    ];
+    for args in [
+        ["replay", path.to_str().unwrap()],
+        ["check-config", good.to_str().unwrap()],
+    ] {
+        let output = with(&args, &variables);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("WARN"), "{said}");
+        for (name, _) in variables {
+            assert_eq!(said.matches(name).count(), 1, "{name}: {said}");
+        }
+        let foreign = with(&args, &[("FOREIGN", "x".as_ref())]);
+        assert_eq!(stderr(&foreign), "");
+    }
+}
+
+#[test]
+fn fatal_errors_are_json_where_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.toml");
+    std::fs::write(&bad, "[sketch]\nbatch = 0\n").unwrap();
+    let bad = bad.to_str().unwrap();
+    for (args, code, part) in [
+        (&["check-config", bad][..], 78, "1 to 65536"),
+        (&["run", "-i", "nope0"], 1, "no such interface"),
+        (&["replay", "/no/such.pcap"], 1, "no such file"),
+        (&["replay", "-", "--loop"], 1, "--loop needs files"),
+        (&["top", "--agent", "127.0.0.1:1"], 1, "no agent answers"),
+    ] {
+        let output = agent(&[&["--log-format", "json", "-q"], args].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        let line: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(line["level"], "ERROR", "{said}");
+        let message = line["fields"]["message"].as_str().unwrap();
+        assert!(message.contains(part), "{said}");
     }
 }
 

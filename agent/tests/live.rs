@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, ip};
+use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, fetch, ip};
 use common::{AGENT, Running, eventually, series, workspace};
 
 #[test]
@@ -128,6 +128,44 @@ fn an_interface_that_goes_away_and_comes_back_is_captured_again() {
         let labels = [("src", RIGHT), ("dst", LEFT)];
         series(&cable.metrics(), "crane_heavy_hitter_packets", &labels)
             .filter(|packets| *packets == 3.0)
+    });
+}
+
+/// Down is down, also where libpcap has no error to tell.
+#[test]
+fn an_interface_that_is_set_down_is_not_ready_until_it_is_up_again() {
+    let Some(cable) = Cable::lay() else { return };
+    cable.plug_second();
+    let mut agent = cable.capture(&["-i", "cable", "-i", "second"]);
+    let up = |name: &str| {
+        let labels = [("interface", name)];
+        series(&cable.metrics(), "crane_interface_up", &labels)
+    };
+    let ready = || fetch(Some(&cable.left), AGENT_PORT, "/readyz").unwrap();
+    assert_eq!((up("cable"), up("second")), (Some(1.0), Some(1.0)));
+    assert_eq!(ready(), "ok\n");
+    for _ in 0..2 {
+        ip(&["-n", &cable.left, "link", "set", "cable", "down"]);
+        let start = Instant::now();
+        eventually("the cable to be down", || {
+            (up("cable") == Some(0.0)).then_some(())
+        });
+        assert!(start.elapsed() < Duration::from_secs(5));
+        agent.wait_for_line("interface is down");
+        assert_eq!(ready(), "not captured: cable\n");
+        assert_eq!(up("second"), Some(1.0));
+        ip(&["-n", &cable.left, "link", "set", "cable", "up"]);
+        eventually("the cable to be up", || {
+            (up("cable") == Some(1.0)).then_some(())
+        });
+        assert_eq!(ready(), "ok\n");
+    }
+    // Its packets count again.
+    cable.ping(3);
+    eventually("its packets", || {
+        let labels = [("interface", "cable")];
+        let edges = series(&cable.metrics(), "crane_sketch_edges_total", &labels);
+        edges.filter(|edges| *edges >= 6.0)
     });
 }
 

@@ -32,6 +32,14 @@ pub struct OpenDevice {
 }
 
 impl DeviceChoice {
+    /// Refuses what this binary can use on no machine. Opens nothing.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::Cuda(ordinal) => check_build(ordinal),
+            Self::Auto | Self::Cpu | Self::CpuTensor => Ok(()),
+        }
+    }
+
     /// Opens the device.
     pub fn open(self) -> Result<OpenDevice> {
         let device = match self {
@@ -57,23 +65,27 @@ impl OpenDevice {
     }
 }
 
+fn check_build(ordinal: usize) -> Result<()> {
+    if candle_core::utils::cuda_is_available() {
+        return Ok(());
+    }
+    let why = "this binary was built without CUDA; build it with `--features cuda`, or use \"cpu\"";
+    Err(fault(ordinal, why.into()))
+}
+
 fn cuda(ordinal: usize) -> Result<Device> {
-    let fault = |why: String| Error::Device {
+    check_build(ordinal)?;
+    Device::new_cuda(ordinal).map_err(|e| {
+        let why = format!("{}; is there such a GPU and its driver?", first_line(&e));
+        fault(ordinal, why)
+    })
+}
+
+fn fault(ordinal: usize, why: String) -> Error {
+    Error::Device {
         name: format!("cuda:{ordinal}"),
         why,
-    };
-    if !candle_core::utils::cuda_is_available() {
-        return Err(fault(
-            "this binary was built without CUDA; build it with `--features cuda`, or use \"cpu\""
-                .into(),
-        ));
     }
-    Device::new_cuda(ordinal).map_err(|e| {
-        fault(format!(
-            "{}; is there such a GPU and its driver?",
-            first_line(&e)
-        ))
-    })
 }
 
 impl fmt::Display for DeviceChoice {

@@ -411,3 +411,32 @@ fn a_stream_unlike_all_others_is_answered_no_worse_than_by_the_bound() {
         );
     }
 }
+
+#[test]
+fn no_edge_without_a_name_is_heavier_than_is_said() {
+    for (seed, memory) in [
+        (1, Memory::Fixed(16 << 10)),
+        (2, Memory::Grows(4 << 10, 24 << 10)),
+        (3, Memory::Fixed(64 << 10)),
+        (4, Memory::Grows(4 << 10, 1 << 20)),
+    ] {
+        let mut sketch = sketch(memory, DeviceChoice::Cpu);
+        let (batches, truth) = stream(seed, 60, 20_000);
+        batches
+            .iter()
+            .for_each(|batch| sketch.store(batch).unwrap());
+        let named: Vec<Narrow> = sketch.named::<Narrow>().map(|flow| flow.key).collect();
+        let most = sketch.most_unnamed();
+        assert_eq!(most == 0, sketch.is_exact());
+        for (edge, count) in &truth {
+            assert!(*count <= most || named.contains(&edge.name()), "{count}");
+        }
+        let (distinct, edges) = (sketch.distinct().unwrap() as f64, truth.len() as f64);
+        let off = (distinct - edges).abs() / edges;
+        assert!(off <= if sketch.is_exact() { 0.0 } else { 0.3 }, "{off}");
+        let above = sketch
+            .named::<Narrow>()
+            .filter(|flow| flow.packets.estimate > most);
+        assert!(above.count() >= 50, "that says nothing: {most}");
+    }
+}

@@ -6,6 +6,7 @@
 //! driver whenever it does not know the name.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
@@ -14,6 +15,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::config::pattern::Pattern;
+use crate::config::size::Size;
+use crate::config::small_file;
 
 /// Messages of rtnetlink: an error, an interface, the question for one.
 const ERROR: u16 = 2;
@@ -21,6 +24,8 @@ const LINK: u16 = 16;
 const GET_LINK: u16 = 18;
 /// It is a request.
 const REQUEST: u16 = 1;
+/// The flag of an interface that is administratively up.
+const UP: u32 = 1;
 /// The attribute that holds the name.
 const NAME: u16 = 3;
 /// Longer names no interface has.
@@ -46,6 +51,31 @@ pub fn explain(error: impl std::error::Error + Send + Sync + 'static) -> anyhow:
         true => NoDescriptors.into(),
         false => error.into(),
     }
+}
+
+/// Why an interface cannot be captured, in the words of this agent.
+pub fn cannot_capture(name: &str, error: pcap::Error) -> anyhow::Error {
+    let text = error.to_string();
+    if text.contains("permi") || text.contains("CAP_NET_RAW") {
+        let program = std::env::current_exe()
+            .map_or_else(|_| "crane-agent".into(), |p| p.display().to_string());
+        let demo = match has_demo(Path::new("Makefile")) {
+            true => ", or see the agent at work without it: `make demo`",
+            false => "",
+        };
+        return anyhow::anyhow!(
+            "no permission to capture on {name}: run as root, or grant CAP_NET_RAW with \
+             `sudo setcap cap_net_raw+ep {program}`{demo}"
+        );
+    }
+    explain(error).context(format!("cannot capture on {name}"))
+}
+
+/// Whether this is the Makefile that comes with the agent.
+fn has_demo(makefile: &Path) -> bool {
+    let text = small_file::read(makefile, Size(1 << 20)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.contains("\ndemo:") && text.contains("crane-agent")
 }
 
 /// The interfaces that are meant. When none are named: all that are up,
@@ -103,7 +133,7 @@ pub fn list() -> anyhow::Result<Vec<Device>> {
     let failed = "interfaces cannot be listed";
     let mut devices = Vec::new();
     for device in Device::list().map_err(explain).context(failed)? {
-        if index(&device.name)
+        if ask(&device.name)
             .map_err(explain)
             .context(failed)?
             .is_some()
@@ -114,9 +144,17 @@ pub fn list() -> anyhow::Result<Vec<Device>> {
     Ok(devices)
 }
 
-/// The kernel's number of an interface: one that is made anew has another.
-/// None if there is no such interface.
-pub fn index(name: &str) -> rustix::io::Result<Option<u32>> {
+/// What the kernel says of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// Its number: one that is made anew has another.
+    pub index: u32,
+    /// Whether somebody wants it up, whatever the cable says.
+    pub up: bool,
+}
+
+/// Asks the kernel for an interface. None if there is no such one.
+pub fn ask(name: &str) -> rustix::io::Result<Option<Known>> {
     /// Kept: later there may be no descriptor left to ask with.
     static SOCKET: Mutex<Option<OwnedFd>> = Mutex::new(None);
     if name.len() > LONGEST_NAME {
@@ -134,12 +172,15 @@ pub fn index(name: &str) -> rustix::io::Result<Option<u32>> {
     };
     rustix::net::send(&*socket, &question(name), SendFlags::empty())?;
     // The kernel answers before `send` returns. All but the head is cut off.
-    let mut answer = [0; 24];
+    let mut answer = [0; 28];
     let (_, length) =
         rustix::io::retry_on_intr(|| rustix::net::recv(&*socket, &mut answer, RecvFlags::TRUNC))?;
     let number = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|n| answer[at + n]));
     match (u16::from_ne_bytes([answer[4], answer[5]]), length) {
-        (LINK, 24..) => Ok(Some(number(20))),
+        (LINK, 28..) => Ok(Some(Known {
+            index: number(20),
+            up: number(24) & UP != 0,
+        })),
         (ERROR, 20..) => match Errno::from_raw_os_error((number(16) as i32).wrapping_neg()) {
             Errno::NODEV => Ok(None),
             error => Err(error),
@@ -171,11 +212,12 @@ mod tests {
 
     #[test]
     fn the_kernel_knows_loopback_and_nothing_else_by_that_name() {
-        assert_eq!(index("lo").unwrap(), Some(1));
+        let index = |name| ask(name).unwrap().map(|known| known.index);
+        assert_eq!(index("lo"), Some(1));
         for none in ["", "nope0", "../lo", "lo/", "a name that is far too long"] {
-            assert_eq!(index(none).unwrap(), None, "{none}");
+            assert_eq!(index(none), None, "{none}");
         }
         // Answers are not mixed up.
-        assert_eq!(index("lo").unwrap(), Some(1));
+        assert_eq!(index("lo"), Some(1));
     }
 }

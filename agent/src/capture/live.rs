@@ -16,6 +16,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use super::devices::{self, NoDescriptors};
+use super::filter::Refusal;
 use super::sink::PacketSink;
 use crate::config::{self, Direction};
 use crate::log::RateLimit;
@@ -136,7 +137,7 @@ impl LiveInterface {
             return None;
         }
         self.retry_at = Instant::now() + RETRY;
-        match devices::index(&self.name) {
+        match devices::ask(&self.name) {
             Ok(Some(_)) => {}
             Ok(None) => return None,
             Err(error) => return Some(Err(devices::explain(error))),
@@ -205,6 +206,20 @@ impl LiveInterface {
         self.sink.tally().up.store(false, Relaxed);
     }
 
+    /// Notes whether the interface is up. One that is down keeps its capture,
+    /// which goes on when it is up again; until then it is looked at often.
+    fn note(&mut self, up: bool) {
+        if let Some(open) = &mut self.capture {
+            open.quiet &= up;
+        }
+        let before = self.sink.tally().up.swap(up, Relaxed);
+        match (before, up) {
+            (true, false) => tracing::warn!(interface = self.name, "interface is down"),
+            (false, true) => tracing::info!(interface = self.name, "interface is up again"),
+            _ => {}
+        }
+    }
+
     /// Books what the kernel and the interface lost.
     fn count_drops(&mut self) {
         let Some(open) = &mut self.capture else {
@@ -228,13 +243,17 @@ impl LiveInterface {
         match &self.capture {
             Some(open) if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } => {
                 // libpcap may miss this: it looks once, maybe too early.
-                match devices::index(&self.name) {
-                    Ok(index) if index != Some(open.index) => {
+                match devices::ask(&self.name) {
+                    Ok(Some(known)) if known.index == open.index => {
+                        self.count_drops();
+                        self.note(known.up);
+                    }
+                    Ok(_) => {
                         self.drain();
                         self.lose(&"the interface is gone");
                     }
                     // Who cannot ask does not know.
-                    Ok(_) | Err(_) => self.count_drops(),
+                    Err(_) => self.count_drops(),
                 }
             }
             Some(_) => {}
@@ -262,17 +281,17 @@ impl Settings {
 
     /// Opens a capture on the interface `name`.
     fn open(&self, name: &str) -> anyhow::Result<Open> {
-        let index = devices::index(name).map_err(devices::explain)?;
-        let index = index.with_context(|| format!("no such interface: {name}"))?;
+        let known = devices::ask(name).map_err(devices::explain)?;
+        let known = known.with_context(|| format!("no such interface: {name}"))?;
         let mut capture = Capture::from_device(name)
-            .map_err(|error| explain(name, error))?
+            .map_err(|error| devices::cannot_capture(name, error))?
             .snaplen(i32::from(self.capture.snaplen))
             .promisc(self.capture.promiscuous)
             .buffer_size(i32::try_from(self.buffer)?)
             .timeout(HAND_OVER.as_millis() as i32)
             .immediate_mode(!self.is_in_blocks())
             .open()
-            .map_err(|error| explain(name, error))?
+            .map_err(|error| devices::cannot_capture(name, error))?
             .setnonblock()?;
         let direction = match self.capture.direction {
             Direction::Both => None,
@@ -284,13 +303,14 @@ impl Settings {
             chosen.with_context(|| format!("{name} does not tell directions apart"))?;
         }
         if let Some(filter) = &self.capture.filter {
-            capture
-                .filter(filter, true)
-                .with_context(|| format!("filter {filter:?} on {name}"))?;
+            capture.filter(filter, true).map_err(|error| {
+                let place = format!("capture.filter = {filter:?} on {name}");
+                Refusal::new(error).into_error(place)
+            })?;
         }
         Ok(Open {
             link: Link(u32::try_from(capture.get_datalink().0)?),
-            index,
+            index: known.index,
             capture,
             dropped: Wrapping::default(),
             interface_dropped: Wrapping::default(),
@@ -364,20 +384,6 @@ fn watch(interfaces: &mut [LiveInterface], stop: &AtomicBool) -> rustix::io::Res
         }
     }
     Ok(())
-}
-
-/// libpcap's errors in the words of this agent.
-fn explain(name: &str, error: pcap::Error) -> anyhow::Error {
-    let text = error.to_string();
-    if text.contains("permi") || text.contains("CAP_NET_RAW") {
-        let program = std::env::current_exe()
-            .map_or_else(|_| "crane-agent".into(), |p| p.display().to_string());
-        return anyhow!(
-            "no permission to capture on {name}: run as root, or grant CAP_NET_RAW with \
-             `sudo setcap cap_net_raw+ep {program}`, or see the agent at work without it: `make demo`"
-        );
-    }
-    devices::explain(error).context(format!("cannot capture on {name}"))
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crane_model::DeviceChoice;
 
+use crate::capture::filter;
 use crate::capture::pace::Speed;
 use crate::capture::synthetic::Traffic;
 use crate::config::length::WindowLength;
 use crate::config::pattern::Pattern;
+use crate::config::values::socket_address;
 use crate::log::LogFormat;
-use crate::sketch::answer::WindowName;
+use crate::sketch::answer::{About, By, WindowName};
 
 pub use model::{CodeKind, Eval, Part, Train};
 
@@ -47,6 +49,7 @@ Examples:
   crane-agent replay traffic.pcap          who was heavy in this file?
   crane-agent replay traffic.pcapng.gz --window 60s
   crane-agent replay traffic.pcap --format json | jq .captures[0].top
+  crane-agent replay captures/ --merge --ask 10.0.0.1,10.0.0.2
   crane-agent top                          who is heavy at the running agent?
   crane-agent query --src 10.0.0.1 --dst 10.0.0.2
 
@@ -71,7 +74,10 @@ pub enum Command {
     Top(Top),
     /// List the interfaces of this machine.
     Interfaces,
-    /// Check a configuration file.
+    /// Check a configuration file, and the variables that are put over it.
+    ///
+    /// All that can be checked without opening a device: keys and values, the
+    /// filter, the weights, what this binary can run on.
     CheckConfig {
         /// The file.
         file: PathBuf,
@@ -90,8 +96,15 @@ pub enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Write the manual page, for `man -l -`.
-    Man,
+    /// Write the manual page of a command, for `man -l -`.
+    Man {
+        /// The command. Default: the page of the program.
+        #[arg(conflicts_with = "dir")]
+        command: Option<String>,
+        /// Write all pages into this directory.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
     /// Write a completion script for a shell.
     Completions {
         /// The shell.
@@ -113,7 +126,7 @@ pub struct Run {
     #[arg(short = 'x', long, value_name = "IFACE")]
     pub exclude: Vec<Pattern>,
     /// Where to serve metrics.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = socket_address)]
     pub listen: Option<SocketAddr>,
     /// Length of a window, like 60s or 5m.
     #[arg(long, value_name = "LENGTH")]
@@ -132,6 +145,10 @@ pub struct Replay {
     /// Configuration file; flags override it.
     #[arg(short, long, value_name = "FILE", env = "CRANE_CONFIG")]
     pub config: Option<PathBuf>,
+    /// Only packets that match this filter, in tcpdump's language; overrides
+    /// `capture.filter`. All others are as if they were not in the file.
+    #[arg(long, value_name = "EXPR", value_parser = filter::parse)]
+    pub filter: Option<String>,
     /// `max`, or a factor: 1 replays as fast as it was captured, 10 ten times as fast;
     /// pauses of more than an hour are left out.
     #[arg(long, default_value = "max", value_parser = speed)]
@@ -145,20 +162,37 @@ pub struct Replay {
     /// Decode only: what the sketch costs is the difference.
     #[arg(long, hide = true)]
     pub no_sketch: bool,
-    /// How many pairs to show. Default: 10, or `export.top`.
+    /// How many pairs, sources and destinations to show. Default: 10, or `export.top`.
     #[arg(long, value_name = "K")]
     pub top: Option<NonZero<usize>>,
+    /// By what to order them: packets or bytes.
+    #[arg(long, value_enum, default_value_t = By::Packets)]
+    pub sort: By,
+    /// Show conversations, too: both directions between two addresses in one row.
+    #[arg(long)]
+    pub both: bool,
+    /// Ask about a pair, like 10.0.0.1,10.0.0.2, or all that an address sent and
+    /// received; may be given several times.
+    #[arg(long, value_name = "SRC,DST|IP")]
+    pub ask: Vec<About>,
     /// How to show them.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
+    /// Show all digits in the table, not 12.3 k or 4.5 MiB.
+    #[arg(long)]
+    pub exact: bool,
     /// Serve metrics meanwhile, and after the last packet until stopped.
     #[arg(long)]
     pub serve: bool,
+    /// Take all files together, in the order of time, as one capture; a folder of
+    /// rotated captures gives one report.
+    #[arg(long, conflicts_with = "repeat")]
+    pub merge: bool,
     /// Start again at the end, until stopped.
     #[arg(long = "loop")]
     pub repeat: bool,
     /// Where to serve metrics.
-    #[arg(long, value_name = "ADDR:PORT", requires = "serve")]
+    #[arg(long, value_name = "ADDR:PORT", requires = "serve", value_parser = socket_address)]
     pub listen: Option<SocketAddr>,
     #[command(flatten)]
     pub sketch: SketchArgs,
@@ -166,15 +200,14 @@ pub struct Replay {
 
 /// `crane-agent query`
 #[derive(Debug, Args)]
-#[command(after_help = QUERY_EXAMPLES)]
+#[command(
+    after_help = QUERY_EXAMPLES,
+    override_usage = QUERY_USAGE,
+    group = clap::ArgGroup::new("whom").args(["src", "node"]).required(true)
+)]
 pub struct Query {
     /// Who sends.
-    #[arg(
-        long,
-        value_name = "IP",
-        required_unless_present = "node",
-        requires = "dst"
-    )]
+    #[arg(long, value_name = "IP", requires = "dst")]
     pub src: Option<IpAddr>,
     /// Who receives.
     #[arg(long, value_name = "IP", requires = "src")]
@@ -185,6 +218,11 @@ pub struct Query {
     #[command(flatten)]
     pub ask: Ask,
 }
+
+/// The two ways to ask.
+const QUERY_USAGE: &str = "\
+crane-agent query --src <IP> --dst <IP> [OPTIONS]
+       crane-agent query --node <IP> [OPTIONS]";
 
 const QUERY_EXAMPLES: &str = "\
 Examples:
@@ -204,7 +242,8 @@ pub struct Top {
 /// Flags of everything that asks a running agent.
 #[derive(Debug, Args)]
 pub struct Ask {
-    /// The agent: host:port, or the path of its unix socket.
+    /// The agent: host:port, also as the address that its log names, or the path
+    /// of its unix socket.
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:9732")]
     pub agent: String,
     /// Only this interface.
@@ -216,19 +255,13 @@ pub struct Ask {
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
-}
-
-/// An order of heavy hitters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum By {
-    /// Most packets first.
-    Packets,
-    /// Most bytes first.
-    Bytes,
+    /// Show all digits in the table, not 12.3 k or 4.5 MiB.
+    #[arg(long)]
+    pub exact: bool,
 }
 
 /// Flags of everything that has a sketch.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct SketchArgs {
     /// Where the sketch runs: auto, cpu, cpu-tensor or cuda:N.
     #[arg(long)]

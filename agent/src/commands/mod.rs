@@ -1,20 +1,21 @@
 //! One module for each command that does more than a few lines.
 
 mod ask;
+mod configure;
 mod eval;
+mod manual;
+mod pages;
 mod replay;
 mod run;
 mod train;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 
 use crate::capture::{devices, synthetic};
 use crate::cli::{Cli, Command, SketchArgs};
-use crate::config::Config;
 use crate::plain;
 
 /// Runs a command; the exit code is its answer.
@@ -44,7 +45,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             }
         }
         Command::CheckConfig { file } => {
-            Config::read(&file)?;
+            let loaded = configure::configure(Some(&file), &SketchArgs::default())?;
+            configure::check(&loaded.config)?;
             writeln!(out, "{}: ok", plain::path(&file))?;
         }
         Command::Sample {
@@ -56,7 +58,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             synthetic::write(&file, kind, packets, seed)?;
             writeln!(out, "{}: {packets} packets", plain::path(&file))?;
         }
-        Command::Man => write_manual(&mut out)?,
+        Command::Man { dir: Some(dir), .. } => manual::write_all(&dir)?,
+        Command::Man { command, dir: None } => manual::write(command.as_deref(), &mut out)?,
         Command::Completions { shell } => {
             // Into memory first: the generator panics where it cannot write.
             let mut script = Vec::new();
@@ -65,27 +68,4 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The configuration: defaults, then the file, the environment, the flags.
-fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<Config> {
-    let mut config = Config::load(file)?;
-    config.sketch.device = flags.device.unwrap_or(config.sketch.device);
-    Ok(config)
-}
-
-/// One page for the program and each of its commands.
-fn write_manual(out: &mut impl Write) -> io::Result<()> {
-    let mut program = Cli::command();
-    program.build();
-    clap_mangen::Man::new(program.clone()).render(out)?;
-    for command in program
-        .get_subcommands()
-        .filter(|command| command.get_name() != "help")
-    {
-        let name = format!("crane-agent {}", command.get_name());
-        let command = command.clone().display_name(&name).bin_name(name);
-        clap_mangen::Man::new(command).render(out)?;
-    }
-    Ok(())
 }

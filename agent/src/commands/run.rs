@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use super::configure;
+use super::configure::{check, configure};
 use crate::capture::devices;
 use crate::capture::live::{self, LiveInterface};
 use crate::capture::sink::PacketSink;
@@ -21,7 +21,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 /// Captures until SIGINT or SIGTERM.
 pub fn run(args: &Run) -> anyhow::Result<()> {
-    let mut config = configure(args.config.as_ref(), &args.sketch)?;
+    let mut config = configure(args.config.as_ref(), &args.sketch)?.config;
     config.export.listen = args.listen.unwrap_or(config.export.listen);
     config.window.length = args.window.unwrap_or(config.window.length);
     if !args.interfaces.is_empty() {
@@ -30,6 +30,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     if !args.exclude.is_empty() {
         config.capture.exclude.clone_from(&args.exclude);
     }
+    check(&config)?;
     let names = devices::choose(&config.capture.interfaces, &config.capture.exclude)?;
 
     let stop = stop::on_signal(Hangup::Ignored)?;

@@ -6,22 +6,22 @@ pub mod pattern;
 mod read;
 pub mod size;
 pub mod small_file;
+pub mod values;
+mod variables;
 
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use crane_model::DeviceChoice;
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::Deserialize;
 
 use crate::edge::Pair;
 
 use length::WindowLength;
 use pattern::Pattern;
-pub use read::ConfigError;
+pub use read::{ConfigError, Loaded};
 use size::Size;
 
 /// Everything that can be configured.
@@ -43,30 +43,36 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct Capture {
     /// Which interfaces; empty for all that are up.
+    #[serde(deserialize_with = "values::patterns")]
     pub interfaces: Vec<Pattern>,
     /// Which of these not.
+    #[serde(deserialize_with = "values::patterns")]
     pub exclude: Vec<Pattern>,
     /// A filter in tcpdump's language.
     pub filter: Option<String>,
     /// Bytes captured of each packet.
-    #[serde(deserialize_with = "in_range::<_, u16, 64, 32767>")]
+    #[serde(deserialize_with = "values::in_range::<_, u16, 64, 32767>")]
     pub snaplen: u16,
     /// Whether to see packets for others, too.
+    #[serde(deserialize_with = "values::flag")]
     pub promiscuous: bool,
     /// One packet in this many is looked at.
-    #[serde(deserialize_with = "in_range::<_, u32, 1, 1000000>")]
+    #[serde(deserialize_with = "values::in_range::<_, u32, 1, 1000000>")]
     pub sample: u32,
     /// Kernel buffers of all interfaces together.
-    #[serde(deserialize_with = "size::<_, { 1 << 20 }, { 16 << 30 }>")]
+    #[serde(deserialize_with = "values::size::<_, { 1 << 20 }, { 16 << 30 }>")]
     pub buffer_total: Size,
     /// Packets that fit the ring of an interface.
-    #[serde(deserialize_with = "in_range::<_, usize, 1024, 16777216>")]
+    #[serde(deserialize_with = "values::in_range::<_, usize, 1024, 16777216>")]
     pub ring_slots: usize,
     /// Whose addresses count when packets travel within packets.
+    #[serde(deserialize_with = "values::decap")]
     pub decap: Decap,
     /// Whether IPv6 counts.
+    #[serde(deserialize_with = "values::flag")]
     pub ipv6: bool,
     /// Which packets count.
+    #[serde(deserialize_with = "values::direction")]
     pub direction: Direction,
 }
 
@@ -75,7 +81,7 @@ pub struct Capture {
 #[serde(default, deny_unknown_fields)]
 pub struct Window {
     /// How long a window is.
-    #[serde(deserialize_with = "window_length")]
+    #[serde(deserialize_with = "values::window_length")]
     pub length: WindowLength,
 }
 
@@ -84,26 +90,27 @@ pub struct Window {
 #[serde(default, deny_unknown_fields)]
 pub struct Sketch {
     /// Which kind of sketch.
+    #[serde(deserialize_with = "values::profile")]
     pub profile: Profile,
     /// Where the layers live.
-    #[serde(deserialize_with = "from_text")]
+    #[serde(deserialize_with = "values::device")]
     pub device: DeviceChoice,
     /// A weight file; none for the weights in the program.
     pub weights: Option<PathBuf>,
     /// Memory for one interface at most.
-    #[serde(deserialize_with = "size::<_, { 128 << 10 }, { 1 << 30 }>")]
+    #[serde(deserialize_with = "values::size::<_, { 128 << 10 }, { 1 << 30 }>")]
     pub memory: Size,
     /// Memory for all interfaces together.
-    #[serde(deserialize_with = "size::<_, { 128 << 10 }, { 64 << 30 }>")]
+    #[serde(deserialize_with = "values::size::<_, { 128 << 10 }, { 64 << 30 }>")]
     pub memory_total: Size,
     /// Share of the memory for sources and destinations, in percent.
-    #[serde(deserialize_with = "in_range::<_, u8, 10, 90>")]
+    #[serde(deserialize_with = "values::in_range::<_, u8, 10, 90>")]
     pub node_percent: u8,
     /// Packets of a full batch.
-    #[serde(deserialize_with = "in_range::<_, usize, 1, 65536>")]
+    #[serde(deserialize_with = "values::in_range::<_, usize, 1, 65536>")]
     pub batch: usize,
     /// How long a packet waits for a full batch, in milliseconds.
-    #[serde(deserialize_with = "in_range::<_, u64, 1, 10000>")]
+    #[serde(deserialize_with = "values::in_range::<_, u64, 1, 10000>")]
     pub linger_ms: u64,
 }
 
@@ -112,14 +119,15 @@ pub struct Sketch {
 #[serde(default, deny_unknown_fields)]
 pub struct Export {
     /// Address and port of the HTTP server.
-    #[serde(deserialize_with = "from_text")]
+    #[serde(deserialize_with = "values::listen")]
     pub listen: SocketAddr,
     /// A unix socket that serves the same.
     pub socket: Option<PathBuf>,
     /// Heavy hitters by packets and by bytes, each.
-    #[serde(deserialize_with = "in_range::<_, usize, 1, 1000>")]
+    #[serde(deserialize_with = "values::in_range::<_, usize, 1, 1000>")]
     pub top: usize,
     /// Pairs whose estimate is always exported.
+    #[serde(deserialize_with = "values::watched")]
     pub watch: Vec<Watched>,
 }
 
@@ -157,27 +165,20 @@ pub enum Profile {
     Packed,
 }
 
-/// A pair of the watch list.
-#[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
-#[serde(try_from = "Ends")]
-pub struct Watched(pub Pair);
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Ends {
-    src: IpAddr,
-    dst: IpAddr,
-}
-
-impl TryFrom<Ends> for Watched {
-    type Error = String;
-
-    fn try_from(Ends { src, dst }: Ends) -> Result<Self, String> {
-        let pair = Pair::between(src, dst);
-        let fault = || format!("{src} and {dst} are of different kinds: no packet has both");
-        pair.map(Self).ok_or_else(fault)
+impl Profile {
+    /// As the configuration has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Packed => "packed",
+        }
     }
 }
+
+/// A pair of the watch list.
+#[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
+#[serde(try_from = "values::Ends")]
+pub struct Watched(pub Pair);
 
 impl Default for Capture {
     fn default() -> Self {
@@ -252,51 +253,4 @@ impl Config {
         }
         Ok(())
     }
-}
-
-/// A whole number from MIN to MAX.
-fn in_range<'de, D, T, const MIN: i64, const MAX: i64>(input: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: TryFrom<i64>,
-{
-    let value = i64::deserialize(input)?;
-    let fits = (MIN..=MAX).contains(&value).then_some(value);
-    fits.and_then(|value| T::try_from(value).ok())
-        .ok_or_else(|| {
-            D::Error::custom(format!(
-                "{value} is not possible, allowed is {MIN} to {MAX}"
-            ))
-        })
-}
-
-/// Anything that is written as a string.
-fn from_text<'de, D, T>(input: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: fmt::Display>,
-{
-    let text = String::deserialize(input)?;
-    text.parse()
-        .map_err(|error| D::Error::custom(format!("{text:?}: {error}")))
-}
-
-/// A size from MIN to MAX.
-fn size<'de, D, const MIN: u64, const MAX: u64>(input: D) -> Result<Size, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    let size: Size = from_text(input)?;
-    if (MIN..=MAX).contains(&size.0) {
-        return Ok(size);
-    }
-    let (least, most) = (Size(MIN), Size(MAX));
-    Err(D::Error::custom(format!(
-        "{size} is not possible, allowed is {least} to {most}"
-    )))
-}
-
-fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<WindowLength, D::Error> {
-    let text = String::deserialize(input)?;
-    text.parse().map_err(D::Error::custom)
 }

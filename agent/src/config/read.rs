@@ -1,25 +1,17 @@
 //! From a file and the environment to a configuration.
 //!
-//! Defaults, then the file, then variables `CRANE_SECTION_KEY`, then flags.
-//! Unknown keys, wrong types and impossible values are errors that name the
-//! file and line or the variable, the key, the value and what is allowed.
+//! Defaults, then the file, then [`variables`], then flags. Unknown keys, wrong
+//! types and impossible values are errors that name the file and line or the
+//! variable, the key, the value and what is allowed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use toml::{Table, Value};
+use toml::Table;
 
-use super::Config;
+use super::{Config, variables};
 use crate::config::size::Size;
 use crate::config::small_file;
-
-/// Variables with this prefix configure the agent.
-const PREFIX: &str = "CRANE_";
-/// Set by Kubernetes for a service of our name.
-const FOREIGN: &str = "CRANE_AGENT_";
-/// Not a key: names the file itself.
-const FILE: &str = "CRANE_CONFIG";
 
 /// The largest configuration.
 const MOST: Size = Size(1 << 20);
@@ -49,38 +41,35 @@ impl ConfigError {
     }
 }
 
-impl Config {
+/// A configuration, and what it came from.
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// The keys that the file or a variable sets, like `window.length`.
+    pub keys: Vec<String>,
+    /// Variables that look like ours and are none.
+    pub strangers: Vec<String>,
+}
+
+impl Loaded {
     /// Reads the file, if any, and the environment.
-    pub fn load(path: Option<&PathBuf>) -> Result<Self, ConfigError> {
+    pub fn from(path: Option<&PathBuf>) -> Result<Self, ConfigError> {
         let table = match path {
             Some(path) => read(path)?.1,
             None => Table::new(),
         };
-        override_with(table, variables()?.into_iter())
+        let found = variables::find()?;
+        let (config, table) = variables::put_over(table, found.ours)?;
+        let keys = table.iter().flat_map(|(section, keys)| {
+            let keys = keys.as_table().into_iter().flat_map(Table::keys);
+            keys.map(move |key| format!("{section}.{key}"))
+        });
+        Ok(Self {
+            config,
+            keys: keys.collect(),
+            strangers: found.strangers,
+        })
     }
-
-    /// Reads and checks a file.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        read(path).map(|(config, _)| config)
-    }
-}
-
-/// The variables that configure the agent.
-fn variables() -> Result<Vec<(String, String)>, ConfigError> {
-    let mut variables = Vec::new();
-    for (name, text) in std::env::vars_os() {
-        // What is not ours may hold anything.
-        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
-            continue;
-        };
-        if name == FILE || name.starts_with(FOREIGN) {
-            continue;
-        }
-        let text = text.into_string();
-        let text = text.map_err(|_| ConfigError::new(name, "is not UTF-8"))?;
-        variables.push((name.to_owned(), text));
-    }
-    Ok(variables)
 }
 
 fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
@@ -125,55 +114,6 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
     Ok((config, table))
 }
 
-/// Puts variables over a table that is known to be right, one by one, so that
-/// what goes wrong is the fault of the variable.
-fn override_with(
-    mut table: Table,
-    variables: impl Iterator<Item = (String, String)>,
-) -> Result<Config, ConfigError> {
-    let sections = ["capture", "window", "sketch", "export"];
-    for (name, text) in variables {
-        let key = name[PREFIX.len()..].to_lowercase();
-        let found = key
-            .split_once('_')
-            .filter(|(section, _)| sections.contains(section));
-        let Some((section, key)) = found else {
-            let allowed = "known are CRANE_CONFIG and CRANE_SECTION_KEY, \
-                           where SECTION is CAPTURE, WINDOW, SKETCH or EXPORT";
-            return Err(ConfigError::new(
-                name,
-                format_args!("unknown variable; {allowed}"),
-            ));
-        };
-        let entry = table.entry(section).or_insert_with(|| Table::new().into());
-        if let Value::Table(entry) = entry {
-            entry.insert(key.into(), value(&text));
-        }
-        let place = format!("{name}={text}");
-        let config = Config::deserialize(table.clone()).map_err(|error| {
-            let message = error.message().replace('\n', ", ");
-            ConfigError::new(
-                &place,
-                format_args!("{message} (write values as in the file: 128, true, [\"eth0\"])"),
-            )
-        })?;
-        config
-            .check()
-            .map_err(|error| ConfigError::new(&place, error))?;
-    }
-    Config::deserialize(table).map_err(|error| ConfigError::new("configuration", error.message()))
-}
-
-/// A variable's text as TOML writes values (`192`, `["eth*"]`, `true`); what
-/// is none of these is a string.
-fn value(text: &str) -> Value {
-    let document = format!("value = {text}");
-    let parsed = toml::from_str::<Table>(&document).ok();
-    parsed
-        .and_then(|mut table| table.remove("value"))
-        .unwrap_or_else(|| Value::String(text.into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,25 +121,25 @@ mod tests {
     fn read(text: &str) -> Result<Config, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Config::read(file.path())
+        super::read(file.path()).map(|(config, _)| config)
     }
 
     #[test]
     fn an_empty_file_is_the_default_and_so_is_the_example() {
         assert_eq!(read("").unwrap(), Config::default());
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("crane-agent.toml");
-        assert_eq!(Config::read(&example).unwrap(), Config::default());
+        assert_eq!(super::read(&example).unwrap().0, Config::default());
     }
 
     /// The example shows every key there is, commented out if it has no default.
     #[test]
     fn the_example_names_every_key() {
         let example = include_str!("../../crane-agent.toml");
-        for section in ["capture", "window", "sketch", "export"] {
+        for (section, known) in variables::SECTIONS {
             let only = format!("[{section}]\nx = 1\n");
             let error = read(&only).unwrap_err().to_string();
             let keys: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
-            assert!(!keys.is_empty(), "{error}");
+            assert_eq!(keys, known);
             for key in keys {
                 let shown = example.lines().any(|line| {
                     let line = line.trim_start_matches("# ");
@@ -213,7 +153,44 @@ mod tests {
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 15] = [
+        let cases: [(&str, [&str; 4]); 23] = [
+            (
+                "[export]\nlisten = \":9732\"\n",
+                ["line 2", "listen", ":9732", "like 127.0.0.1:9732"],
+            ),
+            (
+                "[export]\nlisten = \"localhost:9732\"\n",
+                ["line 2", "listen", "localhost:9732", "like 127.0.0.1:9732"],
+            ),
+            (
+                "[capture]\nsnaplen = 96.5\n",
+                [
+                    "line 2",
+                    "snaplen",
+                    "96.5",
+                    "a whole number from 64 to 32767",
+                ],
+            ),
+            (
+                "[capture]\ndecap = 3\n",
+                ["line 2", "decap", "3", "\"outer\" or \"inner\""],
+            ),
+            (
+                "[capture]\nipv6 = 1\n",
+                ["line 2", "ipv6", "1", "true or false"],
+            ),
+            (
+                "[capture]\ninterfaces = \"eth0\"\n",
+                ["line 2", "interfaces", "eth0", "a list like [\"eth0\""],
+            ),
+            (
+                "[sketch]\nmemory = 4096\n",
+                ["line 2", "memory", "4096", "a size like \"4MiB\""],
+            ),
+            (
+                "[export]\nwatch = 3\n",
+                ["line 2", "watch", "3", "a list like [{ src"],
+            ),
             (
                 "[capture]\nsnaplne = 3\n",
                 ["line 2", "snaplne", "", "snaplen"],
@@ -232,11 +209,11 @@ mod tests {
             ),
             (
                 "[export]\nlisten = \"here\"\n",
-                ["line 2", "listen", "here", "invalid"],
+                ["line 2", "listen", "here", "127.0.0.1:9732"],
             ),
             (
                 "[export]\ntop = \"ten\"\n",
-                ["line 2", "top", "ten", "expected"],
+                ["line 2", "top", "ten", "a whole number from 1 to 1000"],
             ),
             (
                 "[export]\nwatch = [{src = \"1.2.3\", dst = \"::1\"}]\n",
@@ -256,7 +233,7 @@ mod tests {
             ),
             (
                 "[window]\nlength = 60\n",
-                ["line 2", "length", "60", "expected a string"],
+                ["line 2", "length", "60", "a length of time like \"60s\""],
             ),
             (
                 "[capture]\ndecap = \"both\"\n",
@@ -283,42 +260,6 @@ mod tests {
                 assert!(error.contains(part), "{error:?} does not say {part:?}");
             }
             assert!(!error.contains('\n'), "one line: {error:?}");
-        }
-    }
-
-    #[test]
-    fn variables_override_the_file() {
-        let file: Table = toml::from_str("[capture]\nsnaplen = 100\nsample = 7\n").unwrap();
-        let with = |name: &str, text: &str| {
-            override_with(
-                file.clone(),
-                [(name.to_owned(), text.to_owned())].into_iter(),
-            )
-        };
-        let config = with("CRANE_CAPTURE_SNAPLEN", "128").unwrap();
-        assert_eq!((config.capture.snaplen, config.capture.sample), (128, 7));
-        assert_eq!(
-            with("CRANE_WINDOW_LENGTH", "5s")
-                .unwrap()
-                .window
-                .length
-                .to_string(),
-            "5s"
-        );
-        assert!(
-            with("CRANE_CAPTURE_INTERFACES", "[\"eth*\"]")
-                .unwrap()
-                .capture
-                .interfaces[0]
-                .matches("eth1")
-        );
-        for (name, text, part) in [
-            ("CRANE_CAPTURE_SNAPLEN", "7", "64 to 32767"),
-            ("CRANE_CAPTURE_SNAPLNE", "7", "snaplen"),
-            ("CRANE_SNAPLEN", "7", "CRANE_SECTION_KEY"),
-        ] {
-            let error = with(name, text).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains(part), "{error}");
         }
     }
 }

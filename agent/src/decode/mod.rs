@@ -10,7 +10,7 @@ mod network;
 mod tunnel;
 
 #[cfg(test)]
-mod testing;
+pub mod testing;
 
 use crate::config::{self, Decap, Direction};
 use crate::edge::Pair;

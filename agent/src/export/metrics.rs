@@ -42,6 +42,8 @@ const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
 const BUILD: &str = "crane_build_info";
+/// Windows differ in length: the first, the last of a file.
+const RATE: &str = "for a rate, divide by crane_window_seconds.";
 
 /// A family with one series an interface: name, kind and help, and the value of
 /// each series.
@@ -70,7 +72,7 @@ const FAMILIES: [Row; 15] = [
     (
         "crane_interface_up",
         Kind::Gauge,
-        "1 while the capture is open.",
+        "1 while the interface is up and its capture open.",
         |view| f64::from(u8::from(view.tally.up.load(Relaxed))),
     ),
     (
@@ -100,7 +102,7 @@ const FAMILIES: [Row; 15] = [
     (
         "crane_sketch_memory_bytes",
         Kind::Gauge,
-        "Memory of the sketch, layers and crown.",
+        "Memory of the sketch.",
         |view| view.memory_bytes as f64,
     ),
     (
@@ -124,13 +126,13 @@ const FAMILIES: [Row; 15] = [
     (
         "crane_window_packets",
         Kind::Gauge,
-        "Packets in that window.",
+        "Packets in that window; for a rate, divide by crane_window_seconds.",
         |view| view.answering().packets as f64,
     ),
     (
         "crane_window_bytes",
         Kind::Gauge,
-        "Bytes in that window.",
+        "Bytes in that window; for a rate, divide by crane_window_seconds.",
         |view| view.answering().bytes as f64,
     ),
     (
@@ -246,8 +248,8 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
     write_list(text, snapshot, "top_destination", receivers, |of| {
         &of.destinations
     });
-    let help = "Packets of the pairs in the watch list, estimated.";
-    let mut family = Family::begin(text, WATCHED, Kind::Gauge, help);
+    let help = format!("Packets of the pairs in the watch list in the window, estimated; {RATE}");
+    let mut family = Family::begin(text, WATCHED, Kind::Gauge, &help);
     for view in &snapshot.interfaces {
         for flow in &view.exported.watched {
             let labels = Labels(&flow.key);
@@ -273,7 +275,7 @@ fn write_list<K>(
             _ => flow.bytes.estimate,
         };
         let name = format!("crane_{name}_{unit}");
-        let help = format!("{what} {of_whom} in the window, by packets or by bytes.");
+        let help = format!("{what} {of_whom} in the window, by packets or by bytes; {RATE}");
         let mut family = Family::begin(text, &name, Kind::Gauge, &help);
         for view in &snapshot.interfaces {
             for flow in hitters(&view.exported).union() {

@@ -91,7 +91,8 @@ async fn healthz(State(state): State<Arc<ApiState>>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
 }
 
-/// Whether the agent sees what it is to see: its captures are open.
+/// Whether the agent sees what it is to see: its interfaces are up and their
+/// captures open.
 async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
     let snapshot = state.snapshot.load();
     let down = snapshot

@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// More than any honest answer.
 const MOST: u64 = 64 << 20;
 
-/// Asks the agent at `host:port`, or at the path of a socket.
+/// Asks the agent at `host:port`, which may be an address for browsers, or at the
+/// path of a socket.
 pub fn get<T: DeserializeOwned>(
     agent: &str,
     path: &str,
@@ -27,13 +28,20 @@ pub fn get<T: DeserializeOwned>(
         .map(|(name, value)| format!("{name}={}", encode(value)))
         .collect();
     let target = format!("{path}?{}", query.join("&"));
-    let answer = if agent.contains('/') {
+    anyhow::ensure!(
+        !agent.starts_with("https://"),
+        "{agent}: agents have no TLS; write http://"
+    );
+    let address = agent
+        .strip_prefix("http://")
+        .map(|rest| rest.split('/').next().unwrap_or_default());
+    let answer = if address.is_none() && agent.contains('/') {
         let stream = UnixStream::connect(Path::new(agent));
         let stream = stream.with_context(|| unreachable(agent))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         exchange(stream, &target)
     } else {
-        let addresses = agent.to_socket_addrs();
+        let addresses = address.unwrap_or(agent).to_socket_addrs();
         let addresses = addresses.with_context(|| format!("{agent:?} is not host:port"))?;
         let mut streams = addresses.map(|address| TcpStream::connect_timeout(&address, PATIENCE));
         let stream = streams

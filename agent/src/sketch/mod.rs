@@ -8,6 +8,7 @@
 pub mod answer;
 mod batch;
 mod budget;
+pub mod conversations;
 pub mod estimate;
 mod interface;
 pub mod key;
@@ -21,6 +22,6 @@ pub mod slot;
 pub mod summary;
 mod view;
 pub mod weights;
-mod window;
+pub mod window;
 mod windows;
 pub mod worker;

@@ -14,7 +14,7 @@ use super::batch::Cut;
 use super::budget::Budget;
 use super::interface::{Interface, Options};
 use super::key::Key;
-use super::past::Past;
+use super::past::{Past, Wanted};
 use super::ring::{RingWriter, ring};
 use super::sketches::Blueprint;
 use super::slot::Slot;
@@ -46,10 +46,8 @@ pub enum Mode {
     Replay {
         /// How long windows are; none for a single one.
         window: Option<WindowLength>,
-        /// Report on each of them.
-        history: bool,
-        /// Count exactly, too.
-        exactly: bool,
+        /// What is reported of each file.
+        wanted: Wanted,
         /// Answer queries about files that have ended.
         serve: bool,
         /// Store packets; otherwise they are only decoded.
@@ -77,7 +75,6 @@ pub struct Pipeline {
     blueprint: Arc<Blueprint>,
     shared: Budget,
     windows: u64,
-    top: usize,
     /// Which packets are looked at, if not all are.
     sampling: u64,
     /// What files may have, by the names of their interfaces.
@@ -130,7 +127,6 @@ impl Pipeline {
             blueprint: Arc::new(blueprint),
             shared: budget,
             windows,
-            top,
             sampling: key.sampling,
             granted: HashMap::new(),
             origin: Instant::now(),
@@ -162,23 +158,18 @@ impl Pipeline {
 
     /// Adds an interface or file. It ends when the returned end is dropped.
     pub fn add(&mut self, name: &str) -> anyhow::Result<InterfaceWriter> {
-        let (sharing, budget, past, clock) = match self.mode {
-            Mode::Live(interfaces, length) => {
+        let (sharing, budget, past, clock) = match &self.mode {
+            &Mode::Live(interfaces, length) => {
                 let cadence = Cadence::new(self.origin, length, Instant::now());
                 let clock = WindowClock::Monotonic(cadence);
                 (interfaces, self.shared.clone(), None, clock)
             }
-            Mode::Replay {
-                window,
-                history,
-                exactly,
-                ..
-            } => {
+            Mode::Replay { window, wanted, .. } => {
+                let (window, past) = (*window, Past::new(wanted.clone()));
                 let budget = self.budget_of_a_file(name)?;
-                let windows = history.then_some(self.top);
                 let by_packets = |length| WindowClock::Packets(PacketTime::new(length));
                 let clock = window.map_or(WindowClock::Never, by_packets);
-                (1, budget, Some(Past::new(windows, exactly)), clock)
+                (1, budget, Some(past), clock)
             }
         };
         let capture = &self.config.capture;
@@ -299,8 +290,7 @@ mod tests {
         for serve in [false, true] {
             let mode = Mode::Replay {
                 window: None,
-                history: true,
-                exactly: false,
+                wanted: Wanted::default(),
                 serve,
                 sketch: true,
             };

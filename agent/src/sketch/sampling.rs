@@ -28,11 +28,24 @@ impl Sampling {
         }
     }
 
+    /// Whether anything is left out.
+    pub fn is_sampled(&self) -> bool {
+        self.one_in > 1
+    }
+
+    /// How many packets a pair may have had of which most likely none was seen.
+    pub fn most_unseen(&self) -> u64 {
+        match self.one_in {
+            1 => 0,
+            one_in => 5 * one_in,
+        }
+    }
+
     /// An answer of a sketch, no surer of itself than sampling allows: three
     /// standard deviations to both sides, but no fewer than were seen. Anything
     /// that was left out may have been this pair's.
     pub fn honest<K>(&self, flow: Flow<K>) -> Flow<K> {
-        if self.one_in == 1 {
+        if !self.is_sampled() {
             return flow;
         }
         let left_out = self.tally.ignored(Ignored::Sampled) - self.before;

@@ -3,15 +3,18 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crane_model::crown::BYTES_PER_PACKET;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
+use super::answer::{About, Asked, By};
 use super::batch::Batch;
 use super::budget::Budget;
 use super::sampling::Sampling;
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
+use crate::export::hitters::Hitters;
 
 /// How sketches are built, whatever their size. The device is opened and the
 /// weights are put there once, for all of them.
@@ -112,6 +115,60 @@ impl Sketches {
         narrow.chain(wide).map(|flow| self.sampling.honest(flow))
     }
 
+    /// Whether every pair and node is counted exactly.
+    pub fn is_exact(&self) -> bool {
+        let cranes = [&self.pairs, &self.sources, &self.destinations];
+        !self.sampling.is_sampled() && cranes.into_iter().all(Crane::is_exact)
+    }
+
+    /// How many packets a pair may have had, or bytes, that has no name here.
+    pub fn most_unnamed(&self, by: By) -> u64 {
+        most_unnamed(&self.pairs, by)
+    }
+
+    /// How many packets a pair may have had that no list has: one without a name,
+    /// or one of which a sample has most likely seen nothing.
+    pub fn most_unlisted(&self) -> u64 {
+        self.most_unnamed(By::Packets)
+            .max(self.sampling.most_unseen())
+    }
+
+    /// The `top` heaviest pairs, as far as none is missing.
+    pub fn heaviest_pairs(&self, top: usize) -> Hitters<Pair> {
+        complete(Hitters::of(self.named_pairs(), top), &self.pairs)
+    }
+
+    /// The `top` heaviest senders, as far as none is missing.
+    pub fn heaviest_sources(&self, top: usize) -> Hitters<IpAddr> {
+        complete(Hitters::of(self.named_sources(), top), &self.sources)
+    }
+
+    /// The `top` heaviest receivers, as far as none is missing.
+    pub fn heaviest_destinations(&self, top: usize) -> Hitters<IpAddr> {
+        let heaviest = Hitters::of(self.named_destinations(), top);
+        complete(heaviest, &self.destinations)
+    }
+
+    /// What is known of a pair, or of a node as source and as destination.
+    pub fn answer(&self, about: About) -> crane_model::Result<Vec<Flow<()>>> {
+        Ok(match about {
+            About::Flow(pair) => vec![unnamed(self.pair(pair)?)],
+            About::Node(node) => self.node(node)?.map(unnamed).to_vec(),
+        })
+    }
+
+    /// The answers to all that a report is asked.
+    pub fn asked(&self, asked: &[About]) -> crane_model::Result<Vec<Asked>> {
+        let answer = |about: &About| {
+            let flows = self.answer(*about)?;
+            Ok(Asked {
+                about: *about,
+                flows,
+            })
+        };
+        asked.iter().map(answer).collect()
+    }
+
     /// What is known of a pair.
     pub fn pair(&self, pair: Pair) -> crane_model::Result<Flow<Pair>> {
         self.flow(&self.pairs, pair.name(), pair)
@@ -143,6 +200,33 @@ impl Sketches {
         self.destinations.store(batch.narrow.destinations())?;
         self.destinations.store(batch.wide.destinations())
     }
+}
+
+/// The same without the name that was asked for.
+fn unnamed<K>(flow: Flow<K>) -> Flow<()> {
+    flow.rename(|_| ())
+}
+
+/// How many packets or bytes an entry may have had that has no name. Sketches
+/// rank by both, with a fixed weight.
+fn most_unnamed(crane: &Crane, by: By) -> u64 {
+    let packets = crane.most_unnamed();
+    match by {
+        By::Packets => packets,
+        By::Bytes => packets.saturating_mul(BYTES_PER_PACKET),
+    }
+}
+
+/// The lists up to where one that has no name might belong.
+fn complete<K>(mut hitters: Hitters<K>, crane: &Crane) -> Hitters<K> {
+    let [packets, bytes] = [By::Packets, By::Bytes].map(|by| most_unnamed(crane, by));
+    if !crane.is_exact() {
+        hitters
+            .by_packets
+            .retain(|flow| flow.packets.estimate > packets);
+        hitters.by_bytes.retain(|flow| flow.bytes.estimate > bytes);
+    }
+    hitters
 }
 
 #[cfg(test)]

@@ -240,10 +240,14 @@ impl Windows {
         let sampling = Sampling::new(self.scale, Arc::clone(&self.tally), before);
         let sketches = self.blueprint.build(&self.budget, self.begun, sampling)?;
         self.begun += 1;
+        // Windows of packets that end early: the clock was set back.
+        if matches!(self.clock, WindowClock::Packets(_)) && self.current.ends_after(bounds.start) {
+            self.current.cut();
+        }
         let next = Window::new(Some(bounds), sketches);
         let over = std::mem::replace(&mut self.current, next);
         if let Some(past) = &mut self.past {
-            past.remember(&over, &self.interface);
+            past.remember(&over, &self.interface)?;
         }
         self.last = Some(over);
         Ok(())
@@ -262,7 +266,11 @@ impl Windows {
         match (&self.clock, self.current.end) {
             _ if self.current.packets == 0 => {}
             (WindowClock::Monotonic(_), _) => self.turn_at(Instant::now(), wall_clock())?,
-            (_, Some(end)) => self.turn(Bounds { start: end, end })?,
+            (_, Some(_)) => {
+                self.current.cut();
+                let end = self.current.end.unwrap_or(u64::MAX);
+                self.turn(Bounds { start: end, end })?;
+            }
             (_, None) => {}
         }
         Ok(u64::from(held.is_some()))

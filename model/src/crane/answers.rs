@@ -5,9 +5,9 @@
 use super::Layered;
 use crate::Result;
 use crate::answer::{Amount, Flow};
-use crate::crown::{Count, MOST_BYTES};
+use crate::crown::{Count, Crown, MOST_BYTES};
 use crate::layers::{Bounds, Likely};
-use crate::name::Name;
+use crate::name::{AnyName, Name, Narrow, Wide};
 use crate::sizes::LearntSizes;
 use crate::witnesses::UncrownedWitnesses;
 
@@ -153,6 +153,24 @@ impl Layered {
                 None => Some(flow),
             }
         })
+    }
+
+    /// How many packets an edge that is not in the crown may have had: it did not
+    /// outrank the lightest entry of its bucket, whatever of its bound is noise.
+    pub(super) fn most_unnamed(&self) -> u64 {
+        let entries = || self.crown.entries().map(|(name, _)| name);
+        let spots = entries().map(|name| self.codes.spot(self.codes.id_of_any(&name)));
+        let is_wide = |name: AnyName| matches!(name, AnyName::Wide(_));
+        // A long name has to outrank two entries.
+        let lightest = match entries().any(is_wide) {
+            true => Crown::lightest::<Wide>,
+            false => Crown::lightest::<Narrow>,
+        };
+        let lightest = spots.map(|spot| lightest(&self.crown, spot)).max();
+        let lightest = lightest.unwrap_or(0);
+        // Who reaches a higher layer by noise has that of the higher layer.
+        let with_noise = |bound| lightest.saturating_add(self.layers.noise(bound).middle);
+        with_noise(with_noise(lightest))
     }
 
     /// The witnesses that only the layers know.

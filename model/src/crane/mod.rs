@@ -175,6 +175,24 @@ impl Crane {
         matches!(self.store, Store::Tables(_))
     }
 
+    /// How many edges there are: exact while all of them fit, an estimate
+    /// afterwards, none if nothing tells.
+    pub fn distinct(&self) -> Option<u64> {
+        match &self.store {
+            Store::Tables(tables) => Some(tables.len() as u64),
+            Store::Layered(layered) => {
+                let distinct = layered.witnesses.distinct();
+                (distinct > 0.0).then_some(distinct.round() as u64)
+            }
+        }
+    }
+
+    /// How many packets an edge may have had that [`named`](Self::named) leaves
+    /// out: among those with more the list is complete. 0 while all are in it.
+    pub fn most_unnamed(&self) -> u64 {
+        self.below_table().map_or(0, Layered::most_unnamed)
+    }
+
     /// How full the table is, or each layer, bottom first.
     pub fn loads(&self) -> Result<Vec<Load>> {
         match &self.store {

@@ -129,6 +129,7 @@ impl Calibration {
         }
         let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
         let middle = match self.best {
+            Best::Decoder if features.is_settled() => count(features.without_noise[0]),
             Best::Decoder => count(middle),
             Best::Bound => bound,
             Best::Known => self.load.known_count(bound, None),

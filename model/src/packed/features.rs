@@ -13,6 +13,10 @@ pub const FEATURES: usize = LOCAL + GLOBAL;
 /// The quantiles that are estimated.
 pub const QUANTILES: [f64; 3] = [0.05, 0.5, 0.95];
 
+/// Logarithm of the odds below which a reading is not for the networks to
+/// estimate.
+const SETTLED: f32 = -7.0;
+
 /// The chance of noise below which a bound is taken for the count.
 const CERTAIN: f32 = 0.005;
 
@@ -50,6 +54,12 @@ pub struct Features {
 }
 
 impl Features {
+    /// Whether noise as high as the reading is far less likely than a count as
+    /// high: then the bound is the count, but for what others usually add.
+    pub fn is_settled(&self) -> bool {
+        self.noise - self.counts_at_least < SETTLED
+    }
+
     /// Whether noise is so rare in the layers that the edge has reached that the
     /// bound is the count.
     pub fn is_certain(&self) -> bool {

@@ -44,7 +44,7 @@ const SKETCHES: usize = 3;
 /// Edges that each sketch is asked for, and as many absent pairs.
 const ASKED: usize = 150;
 /// Edges of each order of magnitude that it is asked for besides.
-const ASKED_OF_BAND: usize = 30;
+const ASKED_OF_BAND: usize = 50;
 /// Where the orders of magnitude begin.
 const BANDS: [u64; 5] = [1, 2, 10, 100, 1000];
 /// Smallest and largest sketch.

@@ -1,0 +1,78 @@
+//! The configuration of a command, checked as far as that opens nothing.
+
+use std::path::PathBuf;
+
+use crate::capture::filter;
+use crate::cli::SketchArgs;
+use crate::config::{Config, ConfigError, Loaded, Profile};
+use crate::sketch::weights;
+
+/// Keys about interfaces, which files have none of.
+const OF_INTERFACES: [&str; 6] = [
+    "capture.interfaces",
+    "capture.exclude",
+    "capture.snaplen",
+    "capture.promiscuous",
+    "window.length",
+    "sketch.linger_ms",
+];
+/// Keys about what is served over HTTP.
+const OF_SERVING: [&str; 3] = ["export.listen", "export.socket", "export.watch"];
+
+/// Defaults, then the file, the environment, the flags of the sketch. Flags
+/// that are put over it need a [`check`] after that.
+pub fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<Loaded> {
+    let mut loaded = Loaded::from(file)?;
+    if !loaded.strangers.is_empty() {
+        tracing::warn!(
+            "ignored, as they are none of crane-agent's variables: {}",
+            loaded.strangers.join(", ")
+        );
+    }
+    let device = &mut loaded.config.sketch.device;
+    *device = flags.device.unwrap_or(*device);
+    Ok(loaded)
+}
+
+/// Names the keys that are set and mean nothing to a replay, which may serve
+/// what it knows or not.
+pub fn name_useless(loaded: &Loaded, serves: bool) {
+    let is_useless =
+        |key: &&str| OF_INTERFACES.contains(key) || !serves && OF_SERVING.contains(key);
+    let useless = loaded.keys.iter().map(String::as_str).filter(is_useless);
+    let useless = useless.map(|key| match key {
+        "window.length" => "window.length (use --window)",
+        key => key,
+    });
+    let useless: Vec<&str> = useless.collect();
+    if !useless.is_empty() {
+        tracing::warn!("not for replay, and ignored: {}", useless.join(", "));
+    }
+}
+
+/// Everything that can be wrong with the values of a configuration, apart from
+/// what only an open device tells.
+pub fn check(config: &Config) -> anyhow::Result<()> {
+    if let Some(expression) = &config.capture.filter {
+        let place = format!("capture.filter = {expression:?}");
+        filter::check(expression).map_err(|refusal| refusal.into_error(place))?;
+    }
+    let device = config.sketch.device;
+    let fault = |error| ConfigError::new(format_args!("sketch.device = \"{device}\""), error);
+    device.check().map_err(fault)?;
+    if let Some(path) = config.sketch.weights.as_deref() {
+        let loaded = match config.sketch.profile {
+            Profile::Packed => weights::load_packed(Some(path)).map(drop),
+            Profile::Paper => weights::load(Some(path)).map(drop),
+        };
+        let fault = |error| {
+            let profile = config.sketch.profile.name();
+            ConfigError::new(
+                "sketch.weights",
+                format_args!("{error:#} (for sketch.profile = \"{profile}\")"),
+            )
+        };
+        loaded.map_err(fault)?;
+    }
+    Ok(())
+}

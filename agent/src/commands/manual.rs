@@ -1,0 +1,144 @@
+//! `crane-agent man`: a page for the program and one for each command.
+//!
+//! Synopsis and options come from the command line itself; what else a page
+//! needs is in [`pages`](super::pages).
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use clap_mangen::Man;
+use clap_mangen::roff::{Inline, Roff, bold, roman};
+
+use super::pages::{self, Page};
+use crate::cli::Cli;
+
+/// Writes the page of a command, or of the program.
+pub fn write(command: Option<&str>, out: &mut impl Write) -> anyhow::Result<()> {
+    let wanted = command.map_or_else(
+        || "crane-agent".into(),
+        |name| format!("crane-agent-{name}"),
+    );
+    let all = all()?;
+    let known: Vec<&str> = all.iter().skip(1).map(|(name, _)| short(name)).collect();
+    let (_, page) = all
+        .iter()
+        .find(|(name, _)| *name == wanted)
+        .with_context(|| {
+            let wanted = short(&wanted);
+            format!("no command {wanted:?}: there are {}", known.join(", "))
+        })?;
+    Ok(out.write_all(page)?)
+}
+
+/// Writes all pages into a directory, which is made if it is not there.
+pub fn write_all(folder: &Path) -> anyhow::Result<()> {
+    let fault = |path: &Path| format!("cannot write {}", path.display());
+    std::fs::create_dir_all(folder).with_context(|| fault(folder))?;
+    for (name, page) in all()? {
+        let path = folder.join(format!("{name}.1"));
+        std::fs::write(&path, page).with_context(|| fault(&path))?;
+    }
+    Ok(())
+}
+
+/// A command without the name of the program.
+fn short(name: &str) -> &str {
+    name.strip_prefix("crane-agent-").unwrap_or(name)
+}
+
+/// All pages by name, the program's first.
+fn all() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    let commands = program.get_subcommands();
+    let commands = std::iter::once(&program).chain(commands);
+    commands.map(page).collect()
+}
+
+fn page(command: &clap::Command) -> io::Result<(String, Vec<u8>)> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let mut text = Vec::new();
+    let (title, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
+    // Not by `Man`: it leaves an empty date out, and all behind it moves up.
+    writeln!(
+        text,
+        ".TH {title} 1 \"\" \"crane-agent {version}\" \"crane-agent\""
+    )?;
+    let man = Man::new(command.clone());
+    man.render_name_section(&mut text)?;
+    man.render_synopsis_section(&mut text)?;
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
+    let mut roff = Roff::new();
+    write_rest(&mut roff, &pages::of(short(name)));
+    roff.to_writer(&mut text)?;
+    Ok((name.to_owned(), text))
+}
+
+/// What the command line does not know of itself.
+fn write_rest(roff: &mut Roff, page: &Page) {
+    section(roff, "EXIT STATUS", page.exit);
+    section(roff, "FILES", page.files);
+    section(roff, "ENVIRONMENT", page.environment);
+    roff.control("SH", ["EXAMPLES"]);
+    for (example, meaning) in page.examples {
+        roff.control("TP", []).text([bold(*example)]);
+        roff.text([roman(*meaning)]);
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    let mut others: Vec<Inline> = Vec::new();
+    for (at, other) in page.see.iter().enumerate() {
+        if at > 0 {
+            others.push(roman(", "));
+        }
+        others.push(bold(*other));
+    }
+    roff.text(others);
+}
+
+fn section(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
+    roff.control("SH", [title]);
+    for (name, meaning) in entries {
+        if name.is_empty() {
+            roff.control("PP", []).text([roman(*meaning)]);
+        } else {
+            roff.control("TP", []).text([bold(*name)]);
+            roff.text([roman(*meaning)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    /// An example that does not work is worse than none.
+    #[test]
+    fn every_example_is_a_command_line() {
+        for (name, _) in all().unwrap() {
+            let page = pages::of(short(&name));
+            assert!(!page.examples.is_empty(), "{name}");
+            for (example, _) in page.examples {
+                let line = example.split(" | ").next().unwrap();
+                let line = line.split(" > ").next().unwrap();
+                let mut words = Vec::new();
+                for (at, part) in line.split('\'').enumerate() {
+                    match at % 2 {
+                        0 => words.extend(part.split_whitespace()),
+                        _ => words.push(part),
+                    }
+                }
+                let command = short(&name);
+                assert!(command == "crane-agent" || words[1] == command, "{example}");
+                let parsed = Cli::try_parse_from(words);
+                assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Values of the configuration; what is none of them says what is allowed.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use crane_model::DeviceChoice;
+use serde::de::{Error, IntoDeserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::length::WindowLength;
+use super::pattern::Pattern;
+use super::size::Size;
+use super::{Decap, Direction, Profile, Watched};
+use crate::edge::Pair;
+
+/// An address and a port to serve at.
+pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "{text:?} is not an address and a port: write it like 127.0.0.1:9732, \
+             0.0.0.0:9732 for all addresses, or [::1]:9732"
+        )
+    })
+}
+
+/// A whole number from MIN to MAX.
+pub fn in_range<'de, D, T, const MIN: i64, const MAX: i64>(input: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<i64>,
+{
+    let value = input.deserialize_any(WholeNumber::<MIN, MAX>)?;
+    let fits = (MIN..=MAX).contains(&value).then_some(value);
+    fits.and_then(|value| T::try_from(value).ok())
+        .ok_or_else(|| {
+            D::Error::custom(format!(
+                "{value} is not possible, allowed is {MIN} to {MAX}"
+            ))
+        })
+}
+
+/// A size from MIN to MAX.
+pub fn size<'de, D, const MIN: u64, const MAX: u64>(input: D) -> Result<Size, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let size: Size = text(input, "a size like \"4MiB\"")?;
+    if (MIN..=MAX).contains(&size.0) {
+        return Ok(size);
+    }
+    let (least, most) = (Size(MIN), Size(MAX));
+    Err(D::Error::custom(format!(
+        "{size} is not possible, allowed is {least} to {most}"
+    )))
+}
+
+/// A length of time.
+pub fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<WindowLength, D::Error> {
+    text(input, "a length of time like \"60s\"")
+}
+
+/// Where the layers live.
+pub fn device<'de, D: Deserializer<'de>>(input: D) -> Result<DeviceChoice, D::Error> {
+    text(input, "\"auto\", \"cpu\", \"cpu-tensor\" or \"cuda:N\"")
+}
+
+/// Where to serve.
+pub fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<SocketAddr, D::Error> {
+    let example = "an address and a port like \"127.0.0.1:9732\"";
+    let given = input.deserialize_any(Text(example))?;
+    socket_address(&given).map_err(D::Error::custom)
+}
+
+/// Whose addresses count.
+pub fn decap<'de, D: Deserializer<'de>>(input: D) -> Result<Decap, D::Error> {
+    one_of(input, "\"outer\" or \"inner\"")
+}
+
+/// Which packets count.
+pub fn direction<'de, D: Deserializer<'de>>(input: D) -> Result<Direction, D::Error> {
+    one_of(input, "\"both\", \"in\" or \"out\"")
+}
+
+/// A kind of sketch.
+pub fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Profile, D::Error> {
+    one_of(input, "\"packed\" or \"paper\"")
+}
+
+/// True or false.
+pub fn flag<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Error> {
+    input.deserialize_any(Flag)
+}
+
+/// Names and patterns of interfaces.
+pub fn patterns<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Pattern>, D::Error> {
+    input.deserialize_any(List("a list like [\"eth0\", \"veth*\"]", PhantomData))
+}
+
+/// Pairs to watch.
+pub fn watched<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Watched>, D::Error> {
+    let example = "a list like [{ src = \"10.0.0.1\", dst = \"10.0.0.2\" }]";
+    input.deserialize_any(List(example, PhantomData))
+}
+
+/// The ends of a pair to watch, as they are written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ends {
+    src: IpAddr,
+    dst: IpAddr,
+}
+
+impl TryFrom<Ends> for Watched {
+    type Error = String;
+
+    fn try_from(Ends { src, dst }: Ends) -> Result<Self, String> {
+        let pair = Pair::between(src, dst);
+        let fault = || format!("{src} and {dst} are of different kinds: no packet has both");
+        pair.map(Self).ok_or_else(fault)
+    }
+}
+
+/// Anything that is written as a string, of which `expected` is one.
+fn text<'de, D, T>(input: D, expected: &'static str) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let text = input.deserialize_any(Text(expected))?;
+    text.parse()
+        .map_err(|error| D::Error::custom(format!("{text:?}: {error}")))
+}
+
+/// One of a few words, which are `expected`.
+fn one_of<'de, D, T>(input: D, expected: &'static str) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let word = input.deserialize_any(Text(expected))?;
+    T::deserialize(word.into_deserializer())
+}
+
+struct Flag;
+
+impl Visitor<'_> for Flag {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true or false")
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<bool, E> {
+        Ok(flag)
+    }
+}
+
+struct WholeNumber<const MIN: i64, const MAX: i64>;
+
+impl<const MIN: i64, const MAX: i64> Visitor<'_> for WholeNumber<MIN, MAX> {
+    type Value = i64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {MIN} to {MAX}")
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<i64, E> {
+        Ok(value)
+    }
+}
+
+struct Text(&'static str);
+
+impl Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.into())
+    }
+}
+
+struct List<T>(&'static str, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(one) = list.next_element()? {
+            all.push(one);
+        }
+        Ok(all)
+    }
+}

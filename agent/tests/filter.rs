@@ -1,0 +1,212 @@
+//! Filters of replays: the same language and the same packets as live.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{address, agent, frame, json, pcapng_block, pcapng_head, stderr, words};
+
+/// A classic capture in any byte order and dialect: packets of any link type
+/// with so many bytes on the wire.
+fn write(path: &Path, big: bool, magic: u32, link: u32, packets: &[(Vec<u8>, u32)]) {
+    let word = |word: u32| match big {
+        true => word.to_be_bytes(),
+        false => word.to_le_bytes(),
+    };
+    let mut bytes = word(magic).to_vec();
+    bytes.extend(match big {
+        true => [0, 2, 0, 4],
+        false => [2, 0, 4, 0],
+    });
+    bytes.extend([0, 0, 65535, link].map(word).concat());
+    for (n, (data, wire_len)) in (1..).zip(packets) {
+        bytes.extend([n, 0, data.len() as u32, *wire_len].map(word).concat());
+        if magic == 0xa1b2_cd34 {
+            bytes.extend([0; 8]);
+        }
+        bytes.extend(data);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn replay(path: &Path, more: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(common::AGENT);
+    command.args(["replay", "--format", "json"]).arg(path);
+    command.args(more).envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+/// Packets of the first capture, and how many pairs are listed.
+fn counted(output: &Output) -> (u64, usize) {
+    let capture = &json(output)["captures"][0];
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    let pairs = capture["top"].as_array().unwrap().len();
+    assert_eq!(capture["packets"], capture["edges"], "{capture}");
+    (capture["packets"].as_u64().unwrap(), pairs)
+}
+
+#[test]
+fn a_filter_applies_to_files_and_the_flag_overrides_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    let mut frames = vec![common::arp(); 3];
+    frames.extend(vec![frame(address(1), address(2), 8); 5]);
+    frames.extend(vec![frame(address(3), address(4), 8); 7]);
+    common::write_pcap(&path, &frames);
+    let config = folder.path().join("a.toml");
+    std::fs::write(&config, "[capture]\nfilter = \"src host 10.0.0.1\"\n").unwrap();
+    let config = ["-c", config.to_str().unwrap()];
+
+    let all = json(&replay(&path, &[], &[]));
+    assert_eq!(all["captures"][0]["packets"], 15);
+    let from_file = replay(&path, &config, &[]);
+    assert_eq!(counted(&from_file), (5, 1));
+    let capture = &json(&from_file)["captures"][0];
+    let ignored = &capture["ignored"]["not_ip"];
+    assert!(
+        ignored.as_u64().unwrap_or(0) == 0,
+        "not part of it: {ignored}"
+    );
+    assert_eq!(capture["bytes"], 5 * 50);
+    let variable = [("CRANE_CAPTURE_FILTER", "net 10.0.0.0/8 and not arp")];
+    assert_eq!(counted(&replay(&path, &config, &variable)), (12, 2));
+    let flag = [config[0], config[1], "--filter", "dst host 10.0.0.4"];
+    assert_eq!(counted(&replay(&path, &flag, &variable)), (7, 1));
+    let none = replay(&path, &["--filter", "tcp"], &[]);
+    assert_eq!(counted(&none), (0, 0), "still a file that was read");
+
+    // The first window begins with the first packet that is left.
+    let args = ["--filter", "src host 10.0.0.3", "--window", "60s"];
+    let windows = json(&replay(&path, &args, &[]))["captures"][0]["windows"].clone();
+    assert_eq!(windows.as_array().unwrap().len(), 1, "{windows}");
+    assert_eq!(windows[0]["packets"], 7);
+}
+
+#[test]
+fn every_dialect_is_filtered_by_what_was_on_the_wire() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    let whole = frame(address(1), address(2), 8);
+    let cut = frame(address(3), address(4), 1400)[..60].to_vec();
+    let packets = [(whole.clone(), 50), (cut, 1442)];
+    let raw = [(whole[14..].to_vec(), 36)];
+    for big in [false, true] {
+        for magic in [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34] {
+            write(&path, big, magic, 1, &packets);
+            for (filter, kept) in [("greater 1000", 1), ("less 1000", 1), ("udp", 2)] {
+                let output = replay(&path, &["--filter", filter], &[]);
+                assert_eq!(counted(&output).0, kept, "{filter} {magic:x} {big}");
+            }
+            write(&path, big, magic, 101, &raw);
+            let output = replay(&path, &["--filter", "udp port 2000"], &[]);
+            assert_eq!(counted(&output).0, 1);
+        }
+        // BSD null has its family in the byte order of who captured.
+        let family = if big { [0, 0, 0, 2] } else { [2, 0, 0, 0] };
+        let null = [[&family, &whole[14..]].concat()].map(|data| (data, 40));
+        write(&path, big, 0xa1b2_c3d4, 0, &null);
+        assert_eq!(counted(&replay(&path, &["--filter", "ip"], &[])).0, 1);
+        assert_eq!(counted(&replay(&path, &["--filter", "ip6"], &[])).0, 0);
+    }
+}
+
+#[test]
+fn each_link_type_of_a_pcapng_has_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcapng");
+    let ethernet = frame(address(1), address(2), 8);
+    let raw = frame(address(3), address(4), 8)[14..].to_vec();
+    let enhanced = |interface: u32, data: &[u8]| {
+        let length = data.len() as u32;
+        let mut body = words(&[interface, 0, 1, length, length]);
+        body.extend(data);
+        body.resize(body.len().next_multiple_of(4), 0);
+        pcapng_block(6, &body)
+    };
+    let file = |second: u32| {
+        let mut bytes = pcapng_head();
+        for link in [1, second] {
+            bytes.extend(pcapng_block(1, &words(&[link, 0])));
+        }
+        for _ in 0..4 {
+            bytes.extend(enhanced(0, &ethernet));
+            bytes.extend(enhanced(1, &raw));
+        }
+        bytes
+    };
+    std::fs::write(&path, file(101)).unwrap();
+    let output = replay(&path, &["--filter", "udp and src net 10.0.0.0/30"], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let captures = json(&output)["captures"].clone();
+    let packets: Vec<_> = captures.as_array().unwrap().iter().collect();
+    assert_eq!(packets.len(), 2, "{captures}");
+    assert!(packets.iter().all(|capture| capture["packets"] == 4));
+    // Only one of them has such packets.
+    let output = replay(&path, &["--filter", "host 10.0.0.4"], &[]);
+    let captures = json(&output)["captures"].clone();
+    assert_eq!(captures.as_array().unwrap().len(), 1, "{captures}");
+
+    // A link type that libpcap has no filter for is an error, named.
+    std::fs::write(&path, file(5555)).unwrap();
+    let output = replay(&path, &["--filter", "udp"], &[]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["a.pcapng", "\"udp\"", "link type 5555", "unknown"] {
+        assert!(said.contains(part), "{said}");
+    }
+    // Nor can a file tell what only the kernel knows.
+    let args = ["--filter", "inbound"];
+    let output = replay(&path, &args, &[]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("only a live capture can tell"), "{said}");
+}
+
+#[test]
+fn a_bad_filter_is_refused_before_anything_is_read() {
+    let flag = agent(&["replay", "/no/such.pcap", "--filter", "hst x"]);
+    assert_eq!(flag.status.code(), Some(2), "{}", stderr(&flag));
+    let variable = [("CRANE_CAPTURE_FILTER", "hst x")];
+    let key = replay(Path::new("/no/such.pcap"), &[], &variable);
+    assert_eq!(key.status.code(), Some(78), "{}", stderr(&key));
+    for said in [stderr(&flag), stderr(&key)] {
+        assert!(
+            said.contains("hst x") && said.contains("syntax error"),
+            "{said}"
+        );
+        assert!(!said.contains("no such file"), "{said}");
+    }
+    // One that only another link type has is none.
+    let output = agent(&["replay", "/no/such.pcap", "--filter", "wlan type mgt"]);
+    assert!(stderr(&output).contains("no such file"));
+}
+
+#[test]
+fn keys_that_mean_nothing_to_a_replay_are_named_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    common::write_pcap(&path, &vec![frame(address(1), address(2), 8); 5]);
+    let config = folder.path().join("a.toml");
+    let text = "[capture]\ninterfaces = [\"eth0\"]\nsample = 1\n[window]\nlength = \"10s\"\n\
+                [export]\ntop = 3\nlisten = \"127.0.0.1:1\"\n";
+    std::fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    let output = replay(&path, &["-c", config], &[("CRANE_CAPTURE_SNAPLEN", "100")]);
+    let said = stderr(&output);
+    assert_eq!(counted(&output).0, 5);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for key in [
+        "capture.interfaces",
+        "capture.snaplen",
+        "window.length (use --window)",
+        "export.listen",
+    ] {
+        assert_eq!(said.matches(key).count(), 1, "{key}: {said}");
+    }
+    for key in ["sample", "export.top"] {
+        assert!(!said.contains(key), "{said}");
+    }
+    assert_eq!(stderr(&replay(&path, &[], &[])), "");
+}
