@@ -50,11 +50,11 @@ pub type Weighed = (u64, u64);
 /// Bytes for each packet that the layers say, of nine edges in ten.
 #[derive(Debug, Clone, Copy)]
 pub struct BytesPerPacket {
-    /// One edge in twenty has fewer.
+    /// At most one edge in twenty has fewer.
     pub low: f64,
     /// Half of them have fewer.
     pub middle: f64,
-    /// One in twenty has more.
+    /// At most one in twenty has more.
     pub high: f64,
 }
 
@@ -62,8 +62,12 @@ pub struct BytesPerPacket {
 const STEP: f64 = 0.25;
 const STEPS: usize = 96;
 
+/// Share of the witnesses outside of either end: less than one in twenty,
+/// because a few dozen know the others only so well.
+const OUTSIDE: f64 = 0.03;
+
 /// Witnesses that speak for an estimate, at least.
-const NEAREST: usize = 64;
+const NEAREST: usize = 96;
 
 /// What the witnesses say, by estimate. See the head of this module.
 pub struct LearntSizes(Vec<BytesPerPacket>);
@@ -87,14 +91,12 @@ impl LearntSizes {
                 .map(|(packets, bytes)| *bytes as f64 / (*packets).max(1) as f64)
                 .collect();
             sizes.sort_unstable_by(f64::total_cmp);
-            // One more than there are, at either end, as nobody is outside for
-            // sure.
             let rank = |share: f64| share * (sizes.len() + 1) as f64;
             let place = |rank: f64| sizes[(rank as usize).clamp(1, sizes.len()) - 1];
             BytesPerPacket {
-                low: place(rank(0.05).floor()),
+                low: place(rank(OUTSIDE).floor()),
                 middle: place(rank(0.5).round()),
-                high: place(rank(0.95).ceil()),
+                high: place(rank(1.0 - OUTSIDE).ceil()),
             }
         };
         Self((0..STEPS).map(at).collect())

@@ -68,7 +68,7 @@ impl Calibration {
         let spread = focus.map_or(0.0, |focus| {
             let missed = witnesses()
                 .map(|(reading, count)| missed(decoder, &focus, &load.features(reading), *count));
-            covering(missed.collect(), narrowest(&counts))
+            covering(missed.collect())
         });
         let calibration = Self {
             load,
@@ -121,15 +121,18 @@ impl Calibration {
             let noise = self.load.high_noise(reading);
             return [bound.saturating_sub(noise).max(1), bound, bound];
         };
-        let [mut low, middle, high] = decoder.decode(focus, &features);
-        if reading.reached == LAYERS - 1 {
-            // The top layer has few cells. Where they are crowded, hardly any
-            // witness is there to tell.
+        let [mut low, middle, mut high] = decoder.decode(focus, &features);
+        // The top layer has few cells, and hardly any witness is there to tell how
+        // crowded they are: what holds for any stream has to be within.
+        let in_top = reading.reached == LAYERS - 1;
+        if in_top {
             low = low.min(features.without_noise[1]);
+            high = features.bound;
         }
         let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
         let middle = match self.best {
-            Best::Decoder if features.is_settled() => count(features.without_noise[0]),
+            Best::Decoder if features.is_settled() && in_top => count(features.without_noise[0]),
+            Best::Decoder if features.is_settled() => bound,
             Best::Decoder => count(middle),
             Best::Bound => bound,
             Best::Known => self.load.known_count(bound, None),
@@ -158,22 +161,13 @@ fn missed(decoder: &QuantileDecoder, focus: &Focus, features: &Features, count: 
     (low - above).max(below - high)
 }
 
-/// How much narrower intervals may become. Light edges would make it all of
-/// them, so none, unless all edges are alike.
-fn narrowest(counts: &[u64]) -> f32 {
-    let (least, most) = (counts.iter().min(), counts.iter().max());
-    match (least, most) {
-        (Some(least), Some(most)) if *most <= 2 * least => -0.5,
-        _ => 0.0,
-    }
-}
-
-/// The widening that holds [`COVERED`] of the witnesses.
-fn covering(mut missed: Vec<f32>, narrowest: f32) -> f32 {
+/// The widening that holds [`COVERED`] of the witnesses. Never less than none:
+/// nearly all of them are light, and would make it too narrow for heavy edges.
+fn covering(mut missed: Vec<f32>) -> f32 {
     if missed.is_empty() {
         return 0.0;
     }
     missed.sort_unstable_by(f32::total_cmp);
     let rank = (COVERED * (missed.len() + 1) as f64).ceil() as usize;
-    missed[rank.clamp(1, missed.len()) - 1].clamp(narrowest, 3.0)
+    missed[rank.clamp(1, missed.len()) - 1].clamp(0.0, 3.0)
 }

@@ -118,7 +118,18 @@ fn draw_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
 /// Most as in [`draw_counts`]; the others have no heavy tail (all the same,
 /// evenly spread, geometric), or are two streams or two kinds of edges in one.
 fn draw_any_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
-    match rng.random_range(0..14) {
+    match rng.random_range(0..16) {
+        // Nearly all once, the others as heavy as they like.
+        14..16 => {
+            let share = (-rng.random_range(3.0f64..7.5)).exp();
+            let tail = draw_counts(rng, distinct);
+            let scale = draw_size(rng, 2, 300) as u64;
+            let draw = |count| match rng.random_bool(share) {
+                true => scale * count,
+                false => 1,
+            };
+            tail.into_iter().map(draw).collect()
+        }
         // Few heavy ones among many light ones, nothing between.
         12..14 => {
             let (share, heavy) = (rng.random_range(0.001..0.1), draw_size(rng, 20, 5000));
