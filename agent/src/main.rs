@@ -3,8 +3,8 @@
 //!
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
-//! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`] and
-//! [`tally`]. [`eval`] measures, [`report`] tells of a replay, and [`commands`]
+//! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`],
+//! [`protocol`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and [`commands`]
 //! put it all together. `tests/rooms.rs` holds these arrows.
 
 mod capture;
@@ -19,6 +19,7 @@ mod http;
 mod log;
 mod packet;
 mod plain;
+mod protocol;
 mod report;
 mod sketch;
 mod stop;
