@@ -4,7 +4,7 @@
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
 //! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`],
-//! [`protocol`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and [`commands`]
+//! [`names`], [`protocol`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and [`commands`]
 //! put it all together. `tests/rooms.rs` holds these arrows.
 
 mod capture;
@@ -17,6 +17,7 @@ mod eval;
 mod export;
 mod http;
 mod log;
+mod names;
 mod packet;
 mod plain;
 mod protocol;

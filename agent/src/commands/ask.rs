@@ -9,6 +9,7 @@ use crate::http::answers::{
     self, Estimate, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
 };
 use crate::http::client;
+use crate::names::show;
 use crate::plain;
 use crate::sketch::answer::WindowName;
 
@@ -28,6 +29,9 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         if args.ask.format == ReportFormat::Json {
             return write_json(out, &answer);
         }
+        if answer.name.is_some() {
+            writeln!(out, "{}", show(answer.ip, answer.name.as_deref()))?;
+        }
         write_head(out)?;
         for node in &answer.interfaces {
             write_estimate(out, &node.interface, node.window, "sent", &node.sent)?;
@@ -45,6 +49,10 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     refuse_none(&args.ask, &answer.interfaces)?;
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
+    }
+    if answer.names.src_name.is_some() {
+        let [src, dst] = answer.names.show(answer.src, answer.dst);
+        writeln!(out, "{src} → {dst}")?;
     }
     write_head(out)?;
     for flow in &answer.interfaces {
@@ -113,8 +121,11 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
             interface.state.seconds,
             interface.window.name(),
         )?;
-        let pair = |pair: &HeavyPair| (format!("{} → {}", pair.src, pair.dst), pair.estimate);
-        let node = |node: &HeavyNode| (node.ip.to_string(), node.estimate);
+        let pair = |pair: &HeavyPair| {
+            let [src, dst] = pair.names.show(pair.src, pair.dst);
+            (format!("{src} → {dst}"), pair.estimate)
+        };
+        let node = |node: &HeavyNode| (show(node.ip, node.name.as_deref()), node.estimate);
         write_list(out, "pairs", interface.pairs.iter().map(pair))?;
         write_list(out, "sources", interface.sources.iter().map(node))?;
         write_list(out, "destinations", interface.destinations.iter().map(node))?;

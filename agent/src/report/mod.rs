@@ -1,10 +1,12 @@
 //! What a replay says at its end: as JSON here, for people in [`table`].
 
+mod groups;
 mod table;
 mod verify;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -12,8 +14,10 @@ use crane_model::Flow;
 use serde::Serialize;
 
 use crate::edge::Pair;
+use crate::names::{Names, PairNames};
 use crate::sketch::past::PastWindow;
 use crate::sketch::summary::Summary;
+use groups::{GroupRow, Protocols};
 use verify::Verify;
 
 /// The report on all files.
@@ -42,6 +46,10 @@ pub struct CaptureReport {
     top: Vec<Heavy>,
     #[serde(skip)]
     top_by_bytes: Vec<Heavy>,
+    protocols: Protocols,
+    /// None where networks have no names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<GroupRow>>,
     windows: Vec<WindowReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verify: Option<Verify>,
@@ -60,8 +68,10 @@ struct WindowReport {
 
 #[derive(Debug, Serialize)]
 struct Heavy {
-    src: String,
-    dst: String,
+    src: IpAddr,
+    dst: IpAddr,
+    #[serde(flatten)]
+    names: PairNames,
     packets: u64,
     low: u64,
     high: u64,
@@ -106,6 +116,8 @@ impl CaptureReport {
             saturated: false,
             top: Vec::new(),
             top_by_bytes: Vec::new(),
+            protocols: Protocols::new(),
+            groups: None,
             windows: Vec::new(),
             verify: None,
             error: Some(error),
@@ -120,7 +132,10 @@ impl CaptureReport {
         error: Option<String>,
     ) -> Self {
         let tally = &summary.tally;
-        let heavy = |flows: &[Flow<Pair>]| flows.iter().map(Heavy::new).collect();
+        let (names, groups) = (summary.names.as_deref(), summary.groups.as_deref());
+        let heavy =
+            |flows: &[Flow<Pair>]| flows.iter().map(|flow| Heavy::new(flow, names)).collect();
+        let window = |window: &PastWindow| WindowReport::new(window, names);
         let counted = |(_, count): &(&str, u64)| *count > 0;
         Self {
             path,
@@ -136,7 +151,9 @@ impl CaptureReport {
             saturated: summary.saturated,
             top: heavy(&summary.top.by_packets),
             top_by_bytes: heavy(&summary.top.by_bytes),
-            windows: summary.windows.iter().map(WindowReport::new).collect(),
+            protocols: groups::protocols(tally),
+            groups: groups.map(|groups| groups.iter().map(GroupRow::from).collect()),
+            windows: summary.windows.iter().map(window).collect(),
             verify: summary.compared.as_deref().map(Verify::new),
             error,
         }
@@ -144,22 +161,25 @@ impl CaptureReport {
 }
 
 impl WindowReport {
-    fn new(window: &PastWindow) -> Self {
+    fn new(window: &PastWindow, names: Option<&Names>) -> Self {
+        let heavy = |flow: &Flow<Pair>| Heavy::new(flow, names);
         Self {
             start: window.start as f64 / 1e9,
             end: window.end as f64 / 1e9,
             packets: window.packets,
             bytes: window.bytes,
-            top: window.top.iter().map(Heavy::new).collect(),
+            top: window.top.iter().map(heavy).collect(),
         }
     }
 }
 
 impl Heavy {
-    fn new(flow: &Flow<Pair>) -> Self {
+    fn new(flow: &Flow<Pair>, names: Option<&Names>) -> Self {
+        let (src, dst) = (flow.key.src(), flow.key.dst());
         Self {
-            src: flow.key.src().to_string(),
-            dst: flow.key.dst().to_string(),
+            src,
+            dst,
+            names: PairNames::of(names, src, dst),
             packets: flow.packets,
             low: flow.low,
             high: flow.high,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::verify::Verify;
-use super::{CaptureReport, Heavy, Report};
+use super::{CaptureReport, Heavy, Report, groups};
 use crate::plain;
 
 impl Report {
@@ -62,6 +62,8 @@ impl CaptureReport {
         self.write_top(out, "bytes", &self.top_by_bytes, self.bytes, |heavy| {
             heavy.bytes_at_least
         })?;
+        groups::write_protocols(out, &self.protocols)?;
+        groups::write_groups(out, self.groups.as_deref().unwrap_or_default())?;
         self.write_windows(out)
     }
 
@@ -83,7 +85,7 @@ impl CaptureReport {
         )?;
         for heavy in top {
             let share = share(value(heavy), total);
-            let (src, dst, value) = (&heavy.src, &heavy.dst, value(heavy));
+            let ([src, dst], value) = (heavy.ends(), value(heavy));
             // What was counted, where that may not be all.
             let value = match by == "bytes" && heavy.bytes.is_none() {
                 true => format!("≥ {value}"),
@@ -108,11 +110,19 @@ impl CaptureReport {
             let (packets, bytes) = (window.packets, window.bytes);
             let heaviest = window.top.first().map_or_else(String::new, |heavy| {
                 let share = share(heavy.packets, packets);
-                format!("{} → {} ({share:.0}% of the packets)", heavy.src, heavy.dst)
+                let [src, dst] = heavy.ends();
+                format!("{src} → {dst} ({share:.0}% of the packets)")
             });
             writeln!(out, "  {since:>10} {packets:>12} {bytes:>15}  {heaviest}")?;
         }
         writeln!(out)
+    }
+}
+
+impl Heavy {
+    /// Both addresses, with their names.
+    fn ends(&self) -> [String; 2] {
+        self.names.show(self.src, self.dst)
     }
 }
 

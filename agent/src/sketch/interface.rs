@@ -12,6 +12,7 @@ use crane_model::Flow;
 use super::answer::{About, Answer, WindowName};
 use super::batch::{Batch, Cut};
 use super::budget::Budget;
+use super::groups::Groups;
 use super::past::Past;
 use super::ring::RingReader;
 use super::sketches::Blueprint;
@@ -23,6 +24,7 @@ use super::windows::Windows;
 use crate::export::hitters::Hitters;
 use crate::export::metrics::BatchMetrics;
 use crate::export::snapshot::InterfaceView;
+use crate::names::Names;
 use crate::tally::{Ignored, Tally};
 
 /// What interfaces work with, one after the other.
@@ -81,6 +83,8 @@ pub struct Options {
     pub blueprint: Arc<Blueprint>,
     /// Out of which memory.
     pub budget: Budget,
+    /// Names of networks to count by, if there are any.
+    pub names: Option<Arc<Names>>,
     /// Histograms of its batches, if anyone looks at them.
     pub metrics: Option<BatchMetrics>,
 }
@@ -96,6 +100,7 @@ impl Interface {
                 options.scale,
                 options.blueprint,
                 options.budget,
+                options.names.map(Groups::new),
             )?,
             name: options.name,
             tally: options.tally,
@@ -232,6 +237,8 @@ impl Interface {
             memory_bytes: self.windows.memory_bytes(),
             saturated: sketches.is_saturated()?,
             top: Hitters::of(sketches.named_pairs(), top),
+            names: self.windows.groups().map(Groups::names).cloned(),
+            groups: self.windows.groups().map(Groups::seen),
             windows: windows.unwrap_or_default(),
             compared: self.windows.compare()?,
         })
@@ -303,6 +310,7 @@ mod tests {
             stores: true,
             budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
             blueprint: Arc::new(blueprint),
+            names: None,
             metrics: None,
         })
         .unwrap();

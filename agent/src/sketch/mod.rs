@@ -8,6 +8,7 @@
 pub mod answer;
 mod batch;
 mod budget;
+mod groups;
 mod interface;
 pub mod key;
 pub mod past;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::past::{Compared, PastWindow};
 use crate::edge::Pair;
 use crate::export::hitters::Hitters;
+use crate::names::{Group, Names};
 use crate::tally::Tally;
 
 /// The end of an interface or file. The sketch is that of all its packets, or of
@@ -24,6 +25,10 @@ pub struct Summary {
     pub saturated: bool,
     /// The heaviest pairs.
     pub top: Hitters<Pair>,
+    /// Names of networks, if there are any.
+    pub names: Option<Arc<Names>>,
+    /// What was sent between them, exactly.
+    pub groups: Option<Vec<Group>>,
     /// Windows that are over, if they were kept.
     pub windows: Vec<PastWindow>,
     /// All pairs beside their exact counts, if those were wanted.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::answer::WindowName;
 use super::batch::Batch;
 use super::budget::Budget;
+use super::groups::Groups;
 use super::past::{Compared, Past};
 use super::sketches::Blueprint;
 use super::slot::Slot;
@@ -26,6 +27,8 @@ pub struct Windows {
     whole: Option<Window>,
     /// What is kept for a report, if there will be one.
     past: Option<Past>,
+    /// What was sent between networks since the start, if they have names.
+    groups: Option<Groups>,
     clock: WindowClock,
     /// A packet of which the next one will tell where it belongs.
     held: Option<Edge>,
@@ -49,6 +52,7 @@ impl Windows {
         scale: u64,
         blueprint: Arc<Blueprint>,
         budget: Budget,
+        groups: Option<Groups>,
     ) -> crane_model::Result<Self> {
         let window = |number, bounds| {
             let sketches = blueprint.build(&budget, number)?;
@@ -63,6 +67,7 @@ impl Windows {
                 _ => None,
             },
             past,
+            groups,
             clock,
             held: None,
             begun: 1,
@@ -114,6 +119,11 @@ impl Windows {
     /// What is kept for a report.
     pub fn past(&mut self) -> Option<&mut Past> {
         self.past.as_mut()
+    }
+
+    /// What was sent between networks since the start.
+    pub fn groups(&self) -> Option<&Groups> {
+        self.groups.as_ref()
     }
 
     /// All pairs beside their exact counts, if those are kept.
@@ -194,6 +204,9 @@ impl Windows {
         }
         if let Some(past) = &mut self.past {
             past.count(batch);
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.count(batch);
         }
         let pairs = &self.current.sketches.pairs;
         let grown = pairs.expansions() - expansions;
