@@ -57,7 +57,6 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
         let place = format!("capture.filter = {expression:?}");
         filter::check(expression).map_err(|refusal| refusal.into_error(place))?;
     }
-    config.named_networks()?;
     let device = config.sketch.device;
     let fault = |error| ConfigError::new(format_args!("sketch.device = \"{device}\""), error);
     device.check().map_err(fault)?;

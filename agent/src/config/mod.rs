@@ -12,6 +12,7 @@ mod variables;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -19,6 +20,7 @@ use crane_model::DeviceChoice;
 use serde::Deserialize;
 
 use crate::edge::Pair;
+use crate::names::Names;
 
 use length::WindowLength;
 pub use names::NamedPrefix;
@@ -38,6 +40,9 @@ pub struct Config {
     /// `[[names]]`: names of networks.
     #[serde(deserialize_with = "values::named")]
     pub names: Vec<NamedPrefix>,
+    /// All names, from here and from the file; none if there are none.
+    #[serde(skip)]
+    pub networks: Option<Arc<Names>>,
     /// What is captured and how.
     pub capture: Capture,
     /// Over which time it is summarised.
@@ -196,6 +201,7 @@ impl Default for Config {
             names_file: None,
             names_limit: 64,
             names: Vec::new(),
+            networks: None,
             capture: Capture::default(),
             window: Window::default(),
             sketch: Sketch::default(),

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::{Config, ConfigError, small_file, values};
-use crate::names::{MOST_NAMES, Names};
+use crate::names::{MOST_NAMES, Names, Prefixes};
 use crate::plain;
 
 /// Lines of a file with names. More would be a mistake, or take long to read.
@@ -35,8 +35,11 @@ pub struct NamedPrefix {
 
 /// A prefix like 10.1.0.0/16; an address alone is a network, too.
 pub fn prefix(text: &str) -> Result<IpNet, String> {
-    let address = text.parse::<IpAddr>().map(IpNet::from);
-    let net = address.or_else(|_| text.parse::<IpNet>()).map_err(|_| {
+    let net = match text.contains('/') {
+        true => text.parse::<IpNet>().ok(),
+        false => text.parse::<IpAddr>().ok().map(IpNet::from),
+    };
+    let net = net.ok_or_else(|| {
         format!("{text:?} is no prefix: write it like 10.1.0.0/16 or 2001:db8::/32")
     })?;
     if net.addr() != net.network() {
@@ -58,12 +61,12 @@ pub fn network_name(text: &str) -> Result<&str, String> {
 }
 
 impl Config {
-    /// The names of networks; none if none are configured.
-    pub fn named_networks(&self) -> Result<Option<Names>, ConfigError> {
+    /// Reads the names of networks; none if none are configured.
+    pub(super) fn read_names(&self) -> Result<Option<Names>, ConfigError> {
         let mut reader = Reader {
             config: self,
             file: self.names_file.as_deref(),
-            names: Names::new(self.names_limit),
+            prefixes: Prefixes::new(self.names_limit),
         };
         for (place, named) in (0..).zip(&self.names) {
             reader.give(place, named.prefix, &named.name)?;
@@ -71,8 +74,8 @@ impl Config {
         if let Some(path) = reader.file {
             reader.read(path)?;
         }
-        let (names, limit) = (reader.names, self.names_limit);
-        let distinct = names.distinct();
+        let (prefixes, limit) = (reader.prefixes, self.names_limit);
+        let distinct = prefixes.distinct();
         if distinct > limit {
             return Err(ConfigError::new(
                 format_args!("names_limit = {limit}"),
@@ -82,7 +85,7 @@ impl Config {
                 ),
             ));
         }
-        Ok((!names.is_empty()).then_some(names))
+        Ok((!prefixes.is_empty()).then(|| prefixes.finish()))
     }
 }
 
@@ -91,12 +94,12 @@ impl Config {
 struct Reader<'a> {
     config: &'a Config,
     file: Option<&'a Path>,
-    names: Names,
+    prefixes: Prefixes,
 }
 
 impl Reader<'_> {
     fn give(&mut self, place: u32, prefix: IpNet, name: &str) -> Result<(), ConfigError> {
-        self.names.give(prefix, name, place).map_err(|clash| {
+        self.prefixes.give(prefix, name, place).map_err(|clash| {
             let earlier = self.place(clash.place);
             let before = &clash.name;
             ConfigError::new(

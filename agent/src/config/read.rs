@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -56,7 +57,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads the file, if any, and the environment.
+    /// Reads the file, if any, the environment, and the file of names.
     pub fn from(path: Option<&PathBuf>) -> Result<Self, ConfigError> {
         let (written, table) = match path {
             Some(path) => read(path)?,
@@ -66,6 +67,7 @@ impl Loaded {
         let (mut config, table) = variables::put_over(table, found.ours)?;
         // No variable stands for them, and these know their lines.
         config.names = written.names;
+        config.networks = config.read_names()?.map(Arc::new);
         let keys = table.iter().flat_map(|(section, keys)| {
             let keys = keys.as_table().into_iter().flat_map(Table::keys);
             keys.map(move |key| format!("{section}.{key}"))

@@ -94,7 +94,7 @@ impl Pipeline {
     /// Starts a worker without interfaces; lists have `top` entries.
     pub fn start(config: &Config, mode: Mode, top: usize, key: &Key) -> anyhow::Result<Self> {
         let blueprint = Blueprint::new(&config.sketch, config.capture.sample, key.secret)?;
-        let names = config.named_networks()?.map(Arc::new);
+        let names = config.networks.clone();
         let (sharing, windows, cut, keep_ended) = match mode {
             Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
             Mode::Replay { window, serve, .. } => {

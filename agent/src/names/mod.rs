@@ -2,17 +2,23 @@
 //! it, and is [`OTHER`] where there is none.
 //!
 //! Addresses are taken as they stand in packets: `::ffff:10.0.0.0/104` holds
-//! IPv6 addresses, and none of 10.0.0.0/8. A lookup is a walk through a tree
-//! bitmap, five bits at a step.
+//! IPv6 addresses, and none of 10.0.0.0/8. [`Prefixes`] are collected in a tree
+//! bitmap. IPv6 addresses are looked up there, five bits at a step; IPv4 addresses
+//! in [`ranges`] that are made from it.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::BuildHasher;
+mod prefixes;
+mod ranges;
+
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use prefix_trie::PrefixMap;
 use serde::{Deserialize, Serialize};
+
+use prefixes::Given;
+pub use prefixes::Prefixes;
+use ranges::Ranges;
 
 /// What is in no network with a name. A prefix may have it, too: that part of
 /// a larger network is as if it had no name.
@@ -20,32 +26,13 @@ pub const OTHER: &str = "other";
 /// So many names fit, beside [`OTHER`].
 pub const MOST_NAMES: usize = u8::MAX as usize;
 
-/// Prefixes and their names.
+/// Names, ready for lookups.
+#[derive(PartialEq)]
 pub struct Names {
-    v4: PrefixMap<(u32, u8), Given>,
+    v4: Ranges,
     v6: PrefixMap<(u128, u8), Given>,
     /// By their numbers; the first is [`OTHER`].
     names: Vec<Arc<str>>,
-    numbers: HashMap<Arc<str>, u8>,
-    limit: usize,
-    /// Hashes of names that there is no room for.
-    too_many: HashSet<u64>,
-}
-
-/// A name by its number, and where it was given, in the words of whoever did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Given {
-    name: u8,
-    place: u32,
-}
-
-/// The same prefix was given another name before.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Clash {
-    /// That name.
-    pub name: Arc<str>,
-    /// And where it was given.
-    pub place: u32,
 }
 
 /// What was sent from one network to another.
@@ -72,71 +59,14 @@ pub struct PairNames {
     pub dst_name: Option<String>,
 }
 
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Prefixes are far too many to be read.
+        f.debug_tuple("Names").field(&self.names).finish()
+    }
+}
+
 impl Names {
-    /// No prefixes yet, and room for so many names beside [`OTHER`].
-    pub fn new(limit: usize) -> Self {
-        let other: Arc<str> = OTHER.into();
-        Self {
-            v4: PrefixMap::new(),
-            v6: PrefixMap::new(),
-            names: vec![Arc::clone(&other)],
-            numbers: HashMap::from([(other, 0)]),
-            limit: limit.min(MOST_NAMES),
-            too_many: HashSet::new(),
-        }
-    }
-
-    /// Gives a prefix a name. A name that there is no room for is only counted.
-    pub fn give(&mut self, prefix: IpNet, name: &str, place: u32) -> Result<(), Clash> {
-        let Some(name) = self.number(name) else {
-            return Ok(());
-        };
-        let given = Given { name, place };
-        let before = match prefix {
-            IpNet::V4(net) => {
-                let key = (net.network().to_bits(), net.prefix_len());
-                *self.v4.entry(key).or_insert(given)
-            }
-            IpNet::V6(net) => {
-                let key = (net.network().to_bits(), net.prefix_len());
-                *self.v6.entry(key).or_insert(given)
-            }
-        };
-        if before.name == name {
-            return Ok(());
-        }
-        Err(Clash {
-            name: Arc::clone(&self.names[usize::from(before.name)]),
-            place: before.place,
-        })
-    }
-
-    /// The number of a name, a new one if need be; none if there is no room.
-    fn number(&mut self, name: &str) -> Option<u8> {
-        if let Some(number) = self.numbers.get(name) {
-            return Some(*number);
-        }
-        if self.names.len() > self.limit {
-            self.too_many.insert(self.numbers.hasher().hash_one(name));
-            return None;
-        }
-        let (number, name) = (self.names.len() as u8, Arc::<str>::from(name));
-        self.names.push(Arc::clone(&name));
-        self.numbers.insert(name, number);
-        Some(number)
-    }
-
-    /// Whether no prefix has a name.
-    pub fn is_empty(&self) -> bool {
-        self.v4.is_empty() && self.v6.is_empty()
-    }
-
-    /// How many names were given, [`OTHER`] not among them; more than there is
-    /// room for if they do not fit.
-    pub fn distinct(&self) -> usize {
-        self.names.len() - 1 + self.too_many.len()
-    }
-
     /// How many numbers there are.
     pub fn count(&self) -> usize {
         self.names.len()
@@ -148,12 +78,15 @@ impl Names {
     }
 
     /// The number of the name of an address.
+    #[inline]
     pub fn number_of(&self, address: IpAddr) -> u8 {
-        let given = match address {
-            IpAddr::V4(address) => self.v4.get_lpm(&(address.to_bits(), 32)).map(|(_, it)| it),
-            IpAddr::V6(address) => self.v6.get_lpm(&(address.to_bits(), 128)).map(|(_, it)| it),
-        };
-        given.map_or(0, |given| given.name)
+        match address {
+            IpAddr::V4(address) => self.v4.name(address.to_bits()),
+            IpAddr::V6(address) => {
+                let longest = self.v6.get_lpm(&(address.to_bits(), 128));
+                longest.map_or(0, |(_, given)| given.name)
+            }
+        }
     }
 
     /// The name of an address.
@@ -194,13 +127,14 @@ pub fn show(address: IpAddr, name: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
     fn names(given: &[(&str, &str)]) -> Names {
-        let mut names = Names::new(64);
+        let mut prefixes = Prefixes::new(64);
         for (prefix, name) in given {
-            names.give(prefix.parse().unwrap(), name, 0).unwrap();
+            prefixes.give(prefix.parse().unwrap(), name, 0).unwrap();
         }
-        names
+        prefixes.finish()
     }
 
     #[test]
@@ -233,29 +167,71 @@ mod tests {
         ] {
             assert_eq!(names.of(address.parse().unwrap()), name, "{address}");
         }
-        assert_eq!(names.distinct(), 5);
+        assert_eq!(names.count(), 6);
         let all = self::names(&[("0.0.0.0/0", "v4"), ("::/0", "v6")]);
         assert_eq!(all.of([255, 255, 255, 255].into()), "v4");
         assert_eq!(all.of(IpAddr::from([255; 16])), "v6");
     }
 
+    /// Prefixes of all lengths close together, and every border of each.
+    #[test]
+    fn a_lookup_finds_what_a_search_through_all_finds() {
+        let mut state = 1u64;
+        let mut next = move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            state >> 33
+        };
+        let (mut prefixes, mut list, mut addresses) = (Prefixes::new(64), Vec::new(), Vec::new());
+        for _ in 0..400 {
+            // Around one border of the first 16 bits, and at both ends.
+            let base = [0, 0x0a00_fe00, 0xffff_fe00][next() as usize % 3] + next() as u32 % 512;
+            let length = if next() % 8 == 0 { 0..33 } else { 20..33 };
+            let length = length.start + next() as u8 % (length.end - length.start);
+            let v4 = Ipv4Net::new(base.into(), length).unwrap().trunc();
+            let wide = u128::from(base) << 64;
+            let v6 = Ipv6Net::new(wide.into(), 32 + length).unwrap().trunc();
+            let name = format!("n{}", next() % 60);
+            for prefix in [IpNet::V4(v4), IpNet::V6(v6)] {
+                if prefixes.give(prefix, &name, 0).is_ok() {
+                    list.push((prefix, name.clone()));
+                }
+            }
+            for border in [v4.network(), v4.broadcast()].map(u32::from) {
+                let around = [border.wrapping_sub(1), border, border.wrapping_add(1)];
+                addresses.extend(around.map(|bits| IpAddr::V4(bits.into())));
+                let around = around.map(|bits| u128::from(bits) << 64);
+                addresses.extend(around.map(|bits| IpAddr::V6(bits.into())));
+            }
+        }
+        let names = prefixes.finish();
+        for address in addresses {
+            let holding = list.iter().filter(|(prefix, _)| prefix.contains(&address));
+            let longest = holding.max_by_key(|(prefix, _)| prefix.prefix_len());
+            let name = longest.map_or(OTHER, |(_, name)| name);
+            assert_eq!(names.of(address), name, "{address}");
+        }
+    }
+
     #[test]
     fn a_prefix_has_one_name() {
-        let mut names = Names::new(64);
+        let mut prefixes = Prefixes::new(64);
         let prefix: IpNet = "10.0.0.0/8".parse().unwrap();
-        assert_eq!(names.give(prefix, "office", 3), Ok(()));
-        assert_eq!(names.give(prefix, "office", 4), Ok(()), "nothing new");
-        let clash = names.give(prefix, "lab", 5).unwrap_err();
+        assert_eq!(prefixes.give(prefix, "office", 3), Ok(()));
+        assert_eq!(prefixes.give(prefix, "office", 4), Ok(()), "nothing new");
+        let clash = prefixes.give(prefix, "lab", 5).unwrap_err();
         assert_eq!((&*clash.name, clash.place), ("office", 3));
     }
 
     #[test]
     fn names_without_room_are_counted() {
-        let mut names = Names::new(2);
+        let mut prefixes = Prefixes::new(2);
         for n in 0..100u8 {
             let prefix = IpNet::from(IpAddr::from([10, 0, 0, n]));
-            names.give(prefix, &format!("n{}", n % 7), 0).unwrap();
+            prefixes.give(prefix, &format!("n{}", n % 7), 0).unwrap();
         }
-        assert_eq!((names.count(), names.distinct()), (3, 7));
+        assert_eq!(prefixes.distinct(), 7);
+        assert_eq!(prefixes.finish().count(), 3);
     }
 }
