@@ -42,6 +42,14 @@ impl Pair {
         }
     }
 
+    /// The other direction.
+    pub fn reversed(&self) -> Self {
+        match *self {
+            Self::V4(src, dst) => Self::V4(dst, src),
+            Self::V6(src, dst) => Self::V6(dst, src),
+        }
+    }
+
     /// The pair as sketches know it.
     #[inline]
     pub fn name(&self) -> AnyName {

@@ -9,6 +9,7 @@
 
 mod capture;
 mod cli;
+mod columns;
 mod commands;
 mod config;
 mod decode;
@@ -25,6 +26,7 @@ mod report;
 mod sketch;
 mod stop;
 mod tally;
+mod units;
 
 use std::process::ExitCode;
 

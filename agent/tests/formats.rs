@@ -239,5 +239,5 @@ fn nothing_is_no_error(path: &Path) {
     let output = agent(&["replay", "-q", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("0 packets, 0 bytes, 0 edges"), "{text}");
+    assert!(text.contains("0 packets, 0 B"), "{text}");
 }

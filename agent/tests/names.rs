@@ -66,8 +66,9 @@ fn a_replay_counts_between_names_exactly_and_shows_them() {
     capture(folder.path());
     std::fs::write(folder.path().join("agent.toml"), NAMES).unwrap();
     let replay = |args: &[&str]| {
-        let common = ["replay", "-q", "small.pcap", "--window", "100ms"];
-        inside(folder.path(), &[&common, args].concat())
+        let common = ["replay", "-q", "small.pcap", "--window", "100ms", "--both"];
+        let ask = ["--ask", "10.0.0.5,10.0.0.9", "--exact"];
+        inside(folder.path(), &[&common[..], &ask, args].concat())
     };
     let report = json(&replay(&["-c", "agent.toml", "--format", "json"]));
     let capture = &report["captures"][0];
@@ -84,14 +85,25 @@ fn a_replay_counts_between_names_exactly_and_shows_them() {
     let first = named(&capture["windows"][0]["top"]);
     assert_eq!(first[1], ["lab", "other"].map(Value::from));
 
+    assert_eq!(capture["sources"][1]["name"], "lab");
+    assert_eq!(capture["destinations"][1]["name"], "other");
+    assert_eq!(capture["asked"][0]["src_name"], "lab");
+    let talk = &capture["conversations"][1];
+    let ends = [&talk["a_name"], &talk["b_name"]];
+    assert!(ends.contains(&&json!("lab")) && ends.contains(&&json!("other")));
+
     let table = replay(&["-c", "agent.toml"]).stdout;
     let table = String::from_utf8(table).unwrap();
     assert!(table.contains("10.0.0.5 (lab)"), "{table}");
     assert!(table.contains("10.0.0.9 (other)"), "{table}");
+    assert!(
+        table.contains("10.0.0.5 (lab) → 10.0.0.9 (other)"),
+        "{table}"
+    );
     assert!(!table.contains('\u{1b}'), "{table}");
     let line = table.lines().find(|line| line.starts_with("  lab "));
     let cells: Vec<&str> = line.unwrap().split_whitespace().collect();
-    assert_eq!(cells, ["lab", "other", "30", "1560"]);
+    assert_eq!(cells, ["lab", "other", "30", "1560", "B"]);
 
     let without = String::from_utf8(replay(&["--format", "json"]).stdout).unwrap();
     assert!(!without.contains("groups"), "{without}");

@@ -46,7 +46,9 @@ fn windows(times: &[u64]) -> Vec<(u64, u64)> {
         let windows = capture["windows"].as_array().unwrap().iter();
         let window = |window: &serde_json::Value| {
             let length = window["end"].as_f64().unwrap() - window["start"].as_f64().unwrap();
-            assert_eq!(length, 1.0);
+            let seconds = window["seconds"].as_f64().unwrap();
+            assert!((seconds - length).abs() < 1e-6, "{seconds}");
+            assert!(length <= 1.0, "{length}");
             let start = window["start"].as_f64().unwrap() as u64;
             (start, window["packets"].as_u64().unwrap())
         };
@@ -154,4 +156,31 @@ fn windows_go_on_however_often_a_stray_is_looped() {
     assert!(packets <= 15.0, "{packets} in a second");
     let (code, _) = agent.stop("-TERM");
     assert_eq!(code, Some(0));
+}
+
+#[test]
+fn a_window_that_is_cut_carries_its_true_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    let lengths = |times: &[u64]| {
+        write(&path, times);
+        let mut command = Command::new(AGENT);
+        command.args(["replay", "-q", "--format", "json", "--window", "1s"]);
+        let capture = json(&command.arg(&path).output().unwrap())["captures"][0].clone();
+        let windows = capture["windows"].as_array().unwrap().iter();
+        let lengths = windows.map(|window| window["seconds"].as_f64().unwrap());
+        lengths.collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(&steady(NOON, 25)), [1.0, 1.0, 0.4]);
+    assert_eq!(lengths(&steady(NOON, 1)), [0.0]);
+    // A gap is a part of the window it begins in; a clock that is set back ends one.
+    let gap = [steady(NOON, 5), steady(NOON + 60, 15)].concat();
+    assert_eq!(lengths(&gap), [1.0, 1.0, 0.4]);
+    let back = [
+        steady(NOON, 15),
+        steady(NOON - DAY, 11),
+        steady(NOON - DAY + 1, 4),
+    ]
+    .concat();
+    assert_eq!(lengths(&back), [1.0, 0.4, 0.3]);
 }

@@ -35,25 +35,25 @@ pub fn main() -> Result<()> {
 
     // Any pair can be asked about.
     let pair = Edge::new(10_000, 0);
-    let flow = sketch.flow(pair.name())?;
+    let packets = sketch.flow(pair.name())?.packets;
     println!(
         "{} → {}: about {} packets, most likely {} to {}",
-        pair.src, pair.dst, flow.packets, flow.low, flow.high
+        pair.src, pair.dst, packets.estimate, packets.low, packets.high
     );
 
     // The heaviest are known by name.
     let mut heaviest: Vec<_> = sketch.named::<Narrow>().collect();
-    heaviest.sort_unstable_by_key(|flow| Reverse(flow.packets));
+    heaviest.sort_unstable_by_key(|flow| Reverse(flow.packets.estimate));
     for flow in heaviest.iter().take(5) {
         let Edge { src, dst } = Edge::of_name(flow.key);
-        println!("{src} → {dst}: {} packets", flow.packets);
+        println!("{src} → {dst}: {} packets", flow.packets.estimate);
     }
 
     // A saved sketch gives the same answers in another process.
     let state = sketch.save_state()?;
     let mut again = empty()?;
     again.load_state(&state)?;
-    assert_eq!(again.flow(pair.name())?, flow);
+    assert_eq!(again.flow(pair.name())?.packets, packets);
     println!("{} bytes saved and loaded", state.len());
     Ok(())
 }

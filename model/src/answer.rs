@@ -1,59 +1,79 @@
 //! Answers: what a sketch says of an edge.
 
-use crate::crown::Count;
 use crate::table::Total;
 
+/// A number that a sketch tells, and how far it can be trusted.
+///
+/// `at_least ≤ low ≤ estimate ≤ high ≤ at_most`, always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Amount {
+    /// The best guess.
+    pub estimate: u64,
+    /// In nine of ten cases it is no less than this …
+    pub low: u64,
+    /// … and no more than this.
+    pub high: u64,
+    /// It is never less than this, whatever was stored; none where nothing is
+    /// guaranteed.
+    pub at_least: Option<u64>,
+    /// It is never more than this; 0 is a certain no.
+    pub at_most: Option<u64>,
+}
+
+impl Amount {
+    /// A number that is known.
+    pub fn exact(number: u64) -> Self {
+        Self {
+            estimate: number,
+            low: number,
+            high: number,
+            at_least: Some(number),
+            at_most: Some(number),
+        }
+    }
+
+    /// A guess within what is likely within what is certain: who is outside is
+    /// moved to the nearest end.
+    pub fn within(
+        (at_least, at_most): (Option<u64>, Option<u64>),
+        [low, estimate, high]: [u64; 3],
+    ) -> Self {
+        let most = at_most.unwrap_or(u64::MAX);
+        let least = at_least.unwrap_or(0).min(most);
+        let estimate = estimate.clamp(least, most);
+        Self {
+            estimate,
+            low: low.clamp(least, estimate),
+            high: high.clamp(estimate, most),
+            at_least,
+            at_most,
+        }
+    }
+
+    /// Whether there is no doubt about it.
+    pub fn is_exact(&self) -> bool {
+        self.at_least.is_some() && self.at_least == self.at_most
+    }
+}
+
 /// What is known of one edge.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow<K> {
     /// The edge.
     pub key: K,
-    /// Best estimate of its packets.
-    pub packets: u64,
-    /// It has had no fewer packets than this, most likely.
-    pub low: u64,
-    /// It has had no more packets than this, most likely.
-    pub high: u64,
-    /// Its bytes, where all of them were counted.
-    pub bytes: Option<u64>,
-    /// Its bytes that were counted: it has had no fewer.
-    pub bytes_at_least: u64,
+    /// Its packets.
+    pub packets: Amount,
+    /// Their bytes.
+    pub bytes: Amount,
 }
 
 impl<K> Flow<K> {
     /// All that an edge has had.
-    pub(crate) fn of_table(key: K, total: Total) -> Self {
+    pub(crate) fn exact(key: K, total: Total) -> Self {
         Self {
             key,
-            packets: total.packets,
-            low: total.packets,
-            high: total.packets,
-            bytes: Some(total.bytes),
-            bytes_at_least: total.bytes,
-        }
-    }
-
-    /// What the crown says.
-    pub(crate) fn of_crown(key: K, count: &Count) -> Self {
-        Self {
-            key,
-            packets: count.packets,
-            low: count.packets.saturating_sub(count.slack),
-            high: count.bound(),
-            bytes: count.all_bytes.then_some(count.bytes),
-            bytes_at_least: count.bytes,
-        }
-    }
-
-    /// What layers say: nothing of bytes, unless there are none.
-    pub(crate) fn of_layers(key: K, [low, packets, high]: [u64; 3]) -> Self {
-        Self {
-            key,
-            packets,
-            low,
-            high,
-            bytes: (high == 0).then_some(0),
-            bytes_at_least: 0,
+            packets: Amount::exact(total.packets),
+            bytes: Amount::exact(total.bytes),
         }
     }
 
@@ -62,10 +82,7 @@ impl<K> Flow<K> {
         Flow {
             key: name(self.key),
             packets: self.packets,
-            low: self.low,
-            high: self.high,
             bytes: self.bytes,
-            bytes_at_least: self.bytes_at_least,
         }
     }
 }

@@ -7,10 +7,10 @@
 
 use std::any::Any;
 
-use crate::Result;
 use crate::codes::Codes;
 use crate::crown::Crown;
 use crate::witnesses::{UncrownedWitnesses, Witnesses};
+use crate::{Error, Result};
 
 /// How full a layer is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +34,57 @@ pub enum Bounds {
     Likely,
 }
 
+/// How much of a bound is not the edge's own: what pairs read that never
+/// occurred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Noise {
+    /// In the middle.
+    pub middle: u64,
+    /// Hardly one in sixty-four reads more.
+    pub high: u64,
+}
+
+impl Noise {
+    /// Appends it to a saved state.
+    pub fn save(&self, state: &mut Vec<u8>) {
+        state.extend([self.middle, self.high].map(u64::to_le_bytes).concat());
+    }
+
+    /// Takes it off a saved state.
+    pub fn load(state: &mut &[u8]) -> Result<Self> {
+        let mut number = || {
+            let (bytes, rest) = state.split_first_chunk()?;
+            *state = rest;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let fault = || Error::State("it ends before the layers".into());
+        Ok(Self {
+            middle: number().ok_or_else(fault)?,
+            high: number().ok_or_else(fault)?,
+        })
+    }
+
+    /// What these readings say. Noise never falls, so the highest stays.
+    pub fn next(self, mut readings: Vec<u64>) -> Self {
+        readings.sort_unstable();
+        Self {
+            middle: readings.get(readings.len() / 2).copied().unwrap_or(0),
+            high: readings
+                .last()
+                .map_or(self.high, |high| self.high.max(*high)),
+        }
+    }
+}
+
+/// What an edge has likely had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Likely {
+    /// Lower end, middle and upper end.
+    pub packets: [u64; 3],
+    /// The upper bound; none where it is not certain.
+    pub at_most: Option<u64>,
+}
+
 /// What a sketch asks of its layers, a batch at a time. Edges are known by their
 /// ids, see [`crate::codes`].
 pub trait Layers: Any + Send {
@@ -54,16 +105,31 @@ pub trait Layers: Any + Send {
     /// The upper bound of each edge.
     fn bounds(&self, ids: &[u64]) -> Result<Vec<u64>>;
 
-    /// The bound of a pair that never occurred, in the middle.
-    fn noise(&mut self) -> Result<u64>;
+    /// Whether a bound is that of cells at their limit, which may stand for
+    /// more.
+    fn is_at_limit(&self, bound: u64) -> bool;
 
-    /// Lower end, middle and upper end of what each edge has likely had.
-    /// `uncrowned` is asked for at most once after every [`Self::invalidate`].
+    /// Looks at how much of bounds is not the edges' own, for [`Self::noise`].
+    fn look_at_noise(&mut self) -> Result<()>;
+
+    /// How much of a bound is not the edge's own.
+    fn noise(&self, bound: u64) -> Noise;
+
+    /// What each edge has likely had. `uncrowned` is asked for at most once
+    /// after every [`Self::invalidate`].
     fn estimates(
         &self,
         ids: &[u64],
         uncrowned: &dyn Fn() -> UncrownedWitnesses,
-    ) -> Result<Vec<[u64; 3]>>;
+    ) -> Result<Vec<Likely>>;
+
+    /// The count that an edge with this bound has, where all edges have one of
+    /// few counts.
+    fn known_count(
+        &self,
+        bound: u64,
+        uncrowned: &dyn Fn() -> UncrownedWitnesses,
+    ) -> Result<Option<u64>>;
 
     /// Forgets what was worked out for answers: something was stored since.
     fn invalidate(&mut self);

@@ -42,12 +42,13 @@ pub mod packed;
 pub mod paper;
 pub mod rivals;
 pub mod secret;
+pub mod sizes;
 pub mod table;
 pub mod train;
 pub mod weights;
 pub mod witnesses;
 
-pub use answer::Flow;
+pub use answer::{Amount, Flow};
 pub use arrival::Arrival;
 pub use crane::{Crane, Profile};
 pub use device::DeviceChoice;

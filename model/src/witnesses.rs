@@ -4,7 +4,9 @@
 //! many, the limit falls. Who is a witness at the end was one from its first
 //! packet on, so its count is exact, and every edge had the same chance,
 //! however heavy. Witnesses tell the decoder what counts this stream has and
-//! how wrong the layers are about them. 16 bytes each.
+//! how wrong the layers are about them. 24 bytes each.
+
+use crate::table::Total;
 
 /// An edge of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +14,9 @@ pub struct Witness {
     /// Its id, see [`crate::codes`].
     pub id: u64,
     /// All its packets.
-    pub count: u64,
+    pub packets: u64,
+    /// All its bytes.
+    pub bytes: u64,
 }
 
 /// Some of the witnesses, for layers to be judged by.
@@ -61,18 +65,20 @@ impl Witnesses {
 
     /// Notes packets of an edge. One comparison for most edges, once there
     /// are many.
-    pub fn note(&mut self, id: u64, packets: u64) {
+    #[inline]
+    pub fn note(&mut self, id: u64, packets: u64, bytes: u64) {
         if id >= self.limit {
             return;
         }
         match self.seen.binary_search_by_key(&id, |witness| witness.id) {
             Ok(at) => {
-                let count = &mut self.seen[at].count;
-                *count = count.saturating_add(packets);
+                let witness = &mut self.seen[at];
+                witness.packets = witness.packets.saturating_add(packets);
+                witness.bytes = witness.bytes.saturating_add(bytes);
             }
             Err(at) => {
-                let count = packets;
-                self.seen.insert(at, Witness { id, count });
+                let witness = Witness { id, packets, bytes };
+                self.seen.insert(at, witness);
                 if self.seen.len() > self.most
                     && let Some(last) = self.seen.pop()
                 {
@@ -80,6 +86,19 @@ impl Witnesses {
                 }
             }
         }
+    }
+
+    /// All that the edge with this id has had, if it is one of them or would be
+    /// one of them had it occurred.
+    pub fn total(&self, id: u64) -> Option<Total> {
+        if id >= self.limit || self.heard == 0 {
+            return None;
+        }
+        let found = self.seen.binary_search_by_key(&id, |witness| witness.id);
+        Some(found.map_or(Total::default(), |at| Total {
+            packets: self.seen[at].packets,
+            bytes: self.seen[at].bytes,
+        }))
     }
 
     /// All of them, by id.
@@ -107,7 +126,7 @@ impl Witnesses {
     /// Continues from a saved sample; says whether it can be one.
     pub fn restore(&mut self, limit: u64, seen: Vec<Witness>) -> bool {
         let sorted = seen.is_sorted_by(|a, b| a.id < b.id);
-        let below = seen.iter().all(|w| w.id < limit && w.count > 0);
+        let below = seen.iter().all(|w| w.id < limit && w.packets > 0);
         let fits = sorted && below && seen.len() <= self.most;
         if fits {
             (self.limit, self.seen) = (limit, seen);
@@ -133,12 +152,12 @@ mod tests {
         for round in 0..3u64 {
             for edge in 0..50_000u64 {
                 if edge % 3 >= round {
-                    witnesses.note(secret.id(&[edge]), 2);
+                    witnesses.note(secret.id(&[edge]), 2, 300);
                 }
             }
         }
         assert_eq!(witnesses.all().len(), 200);
-        assert_eq!(witnesses.memory_bytes(), 3200);
+        assert_eq!(witnesses.memory_bytes(), 4800);
         let distinct = witnesses.distinct();
         assert!((40_000.0..60_000.0).contains(&distinct), "{distinct}");
         let truth = |edge: u64| 2 * (1 + edge % 3);
@@ -146,7 +165,8 @@ mod tests {
             let edge = (0..50_000u64)
                 .find(|edge| secret.id(&[*edge]) == witness.id)
                 .unwrap();
-            assert_eq!(witness.count, truth(edge));
+            assert_eq!(witness.packets, truth(edge));
+            assert_eq!(witness.bytes, 150 * truth(edge));
         }
     }
 }

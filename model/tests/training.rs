@@ -133,7 +133,7 @@ fn foreign_and_damaged_files_are_refused_with_the_problem() {
 #[test]
 fn the_packed_decoder_is_trained_reproducibly_and_better_than_not_at_all() {
     let options = packed::Options {
-        streams: 10,
+        streams: 30,
         steps: 40,
         largest: 1000,
         ..packed::Options::default()

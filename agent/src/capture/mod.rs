@@ -7,6 +7,7 @@ pub mod devices;
 pub mod file;
 pub mod filter;
 pub mod live;
+pub mod merge;
 pub mod pace;
 pub mod replay;
 pub mod sink;

@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::sketch::window::Bounds;
+
 /// The longest pause between packets that is kept: an hour.
 const LONGEST_PAUSE: u64 = 3_600_000_000_000;
 
@@ -18,7 +20,8 @@ pub enum Speed {
     Times(f64),
 }
 
-fn is_leap(before: u64, time: u64) -> bool {
+/// Whether two packets are so far apart that they say nothing of each other.
+pub fn is_leap(before: u64, time: u64) -> bool {
     time.abs_diff(before) > LONGEST_PAUSE
 }
 
@@ -58,29 +61,83 @@ impl Pace {
     }
 }
 
-/// From when to when the packets of a file are, as far as neighbours confirm
-/// each other.
+/// From when to when packets are, without those whose stamps are wrong: a packet
+/// that is far from both of its neighbours counts only if it lies between them,
+/// as in a capture of something rare.
 #[derive(Default)]
 pub struct Extent {
-    before: Option<u64>,
-    ends: Option<(u64, u64)>,
+    before: Option<Stamped>,
+    ends: Option<Bounds>,
+}
+
+/// A packet of which the next one tells whether its time is right.
+#[derive(Clone, Copy)]
+struct Stamped {
+    time: u64,
+    /// The time of the packet before it, if that is far away.
+    apart: Option<u64>,
+    /// Whether a neighbour is near.
+    confirmed: bool,
 }
 
 impl Extent {
     /// Takes the next packet into account.
     #[inline]
     pub fn add(&mut self, time: u64) {
-        if let Some(before) = self.before.replace(time)
-            && !is_leap(before, time)
-        {
-            self.ends.get_or_insert((before, time)).1 = time;
+        let mut next = Stamped {
+            time,
+            apart: None,
+            confirmed: false,
+        };
+        if let Some(before) = self.before {
+            if is_leap(before.time, time) {
+                next.apart = Some(before.time);
+                // The first of all has nothing before it.
+                let start = before.apart.unwrap_or(0);
+                let between = (start.min(time)..=start.max(time)).contains(&before.time);
+                if !before.confirmed && between {
+                    self.include(before.time);
+                }
+            } else {
+                next.confirmed = true;
+                self.include(before.time);
+                self.include(time);
+            }
         }
+        self.before = Some(next);
     }
 
-    /// How long the file is, in nanoseconds.
+    #[inline]
+    fn include(&mut self, time: u64) {
+        let start_here = Bounds {
+            start: time,
+            end: time,
+        };
+        let ends = self.ends.get_or_insert(start_here);
+        ends.start = ends.start.min(time);
+        ends.end = ends.end.max(time);
+    }
+
+    /// How long the file is, in nanoseconds, as far as neighbours confirm each
+    /// other.
     pub fn length(&self) -> u64 {
-        self.ends
-            .map_or(0, |(first, last)| last.saturating_sub(first))
+        self.ends.map_or(0, |ends| ends.end - ends.start)
+    }
+
+    /// The first and the last packet; none if there are none. The last one is
+    /// taken at its word if time has gone on: there is nothing after it.
+    pub fn ends(&self) -> Option<Bounds> {
+        let last = self.before?.time;
+        match self.ends {
+            None => Some(Bounds {
+                start: last,
+                end: last,
+            }),
+            Some(ends) => Some(Bounds {
+                end: ends.end.max(last),
+                ..ends
+            }),
+        }
     }
 }
 
@@ -105,6 +162,23 @@ mod tests {
             assert_eq!(length(&times), 9 * HOUR + 5, "{at}");
         }
         assert_eq!((length(&[]), length(&[7])), (0, 0));
+    }
+
+    #[test]
+    fn a_capture_is_as_long_as_its_right_stamps_say() {
+        let ends = |times: &[u64]| {
+            let mut extent = Extent::default();
+            times.iter().for_each(|time| extent.add(*time));
+            extent.ends().map(|ends| (ends.start, ends.end))
+        };
+        assert_eq!(ends(&[]), None);
+        assert_eq!(ends(&[7]), Some((7, 7)));
+        let rare = [3 * HOUR, 6 * HOUR, 9 * HOUR];
+        assert_eq!(ends(&rare), Some((3 * HOUR, 9 * HOUR)));
+        let swapped = [HOUR + 2, HOUR, HOUR + 5, HOUR + 3];
+        assert_eq!(ends(&swapped), Some((HOUR, HOUR + 5)));
+        let strays = [9 * HOUR, 3 * HOUR, 3 * HOUR + 1, 90 * HOUR, 3 * HOUR + 2, 5];
+        assert_eq!(ends(&strays), Some((3 * HOUR, 3 * HOUR + 2)));
     }
 
     #[test]

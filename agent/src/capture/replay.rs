@@ -8,12 +8,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::file::CaptureFile;
 use super::filter::FileFilter;
+use super::merge::{Enough, Merge};
 use super::pace::{Extent, Pace, Speed};
 use super::sink::PacketSink;
 use crate::config;
 use crate::packet::Packet;
 use crate::sketch::pipeline::Pipeline;
+use crate::sketch::ring::WorkerGone;
 use crate::sketch::summary::Summary;
+use crate::sketch::window::Bounds;
 use crate::stop;
 
 /// Packets between two looks at the progress bar.
@@ -39,6 +42,17 @@ struct FileInterface {
     /// What the file calls it.
     name: Option<String>,
     sink: Option<PacketSink>,
+    extent: Extent,
+}
+
+impl FileInterface {
+    /// Fails if the worker is gone, or the file has ended.
+    #[inline]
+    fn deliver(&mut self, packet: &Packet<'_>) -> Result<(), WorkerGone> {
+        self.extent.add(packet.time);
+        let sink = self.sink.as_mut().ok_or(WorkerGone)?;
+        sink.deliver(packet)
+    }
 }
 
 impl ReplayFile {
@@ -71,9 +85,8 @@ impl ReplayFile {
     }
 
     #[inline]
-    fn sink(&mut self, interface: u32) -> Option<&mut PacketSink> {
-        let interface = self.interfaces.get_mut(interface as usize)?;
-        interface.as_mut()?.sink.as_mut()
+    fn interface(&mut self, position: u32) -> Option<&mut FileInterface> {
+        self.interfaces.get_mut(position as usize)?.as_mut()
     }
 }
 
@@ -92,6 +105,8 @@ pub struct Replay<'a> {
 pub struct Ended {
     /// What the file calls it.
     pub interface: Option<String>,
+    /// When its first packet was captured, and its last; none without packets.
+    pub ends: Option<Bounds>,
     /// What is known of it.
     pub summary: Summary,
 }
@@ -143,12 +158,7 @@ impl<'a> Replay<'a> {
                 Ok(None) => break,
                 // A pipe seems to end when a signal comes.
                 Err(_) if self.stop.load(Relaxed) => break,
-                Err(damage) => {
-                    let (packet, byte) = (capture.packets() + 1, capture.offset());
-                    return Err(format!(
-                        "{damage} (at byte {byte}, in packet {packet}); everything before is counted"
-                    ));
-                }
+                Err(damage) => return Err(capture.broken_off(&damage)),
             };
             if let Some(filter) = &mut self.filter
                 && !filter.keeps(&packet)?
@@ -162,8 +172,8 @@ impl<'a> Replay<'a> {
             }
             let time = packet.time.saturating_add(file.shift);
             let packet = Packet { time, ..packet };
-            let delivered = match file.sink(packet.interface) {
-                Some(sink) => sink.deliver(&packet),
+            let delivered = match file.interface(packet.interface) {
+                Some(interface) => interface.deliver(&packet),
                 None => {
                     // The first packet of an interface. It has to let go of
                     // the file, which knows the name of the interface.
@@ -205,13 +215,70 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
+    /// Delivers the packets of many files as those of one capture.
+    pub fn play_merged(&mut self, capture: &mut ReplayFile, files: &mut Merge) {
+        capture.error = self.deliver_merged(capture, files).err();
+        capture.hand_over();
+    }
+
+    fn deliver_merged(
+        &mut self,
+        capture: &mut ReplayFile,
+        files: &mut Merge,
+    ) -> Result<(), String> {
+        self.open_interface(capture, 0, None)?;
+        let bar = bar(None);
+        let mut pace = Pace::new(self.speed);
+        let (mut packets, mut bytes) = (0u64, 0);
+        // Whoever ends it early knows why: a signal, or a worker that has ended.
+        let mut refused = None;
+        let _ = files.deliver(|packet| {
+            if let Some(filter) = &mut self.filter {
+                match filter.keeps(packet) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(reason) => {
+                        refused = Some(reason);
+                        return Err(Enough);
+                    }
+                }
+            }
+            if let Some(early) = pace.early(packet.time) {
+                capture.hand_over();
+                stop::wait(self.stop, early);
+            }
+            if self.stop.load(Relaxed) {
+                return Err(Enough);
+            }
+            let interface = capture.interface(0).ok_or(Enough)?;
+            interface.deliver(packet).map_err(|_| Enough)?;
+            packets += 1;
+            bytes += packet.data.len() as u64;
+            if packets % BAR_EVERY == 0 {
+                bar.set_position(bytes);
+            }
+            Ok(())
+        });
+        bar.finish_and_clear();
+        if let Some(reason) = refused {
+            return Err(reason);
+        }
+        let errors = files.errors();
+        let errors = errors.map(|(path, error)| format!("{}: {error}", path.display()));
+        let errors: Vec<String> = errors.collect();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(errors.join("; ")),
+        }
+    }
+
     /// Adds the interface that is at this position of the file.
     fn open_interface<'f>(
         &mut self,
         file: &'f mut ReplayFile,
         position: u32,
         name: Option<String>,
-    ) -> Result<&'f mut PacketSink, String> {
+    ) -> Result<&'f mut FileInterface, String> {
         let path = file.path.display();
         let label = match &name {
             Some(name) => format!("{path}:{name}"),
@@ -226,12 +293,12 @@ impl<'a> Replay<'a> {
         if file.interfaces.len() <= position {
             file.interfaces.resize_with(position + 1, || None);
         }
-        let interface = file.interfaces[position].insert(FileInterface {
+        Ok(file.interfaces[position].insert(FileInterface {
             label,
             name,
-            sink: None,
-        });
-        Ok(interface.sink.insert(sink))
+            sink: Some(sink),
+            extent: Extent::default(),
+        }))
     }
 
     /// Labels have to differ, also where a file is given twice.
@@ -258,6 +325,7 @@ impl<'a> Replay<'a> {
         let ended = |interface: &FileInterface| {
             Some(Ended {
                 interface: interface.name.clone(),
+                ends: interface.extent.ends(),
                 summary: summaries.remove(&interface.label)?,
             })
         };

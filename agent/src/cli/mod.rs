@@ -16,7 +16,7 @@ use crate::config::length::WindowLength;
 use crate::config::pattern::Pattern;
 use crate::config::values::socket_address;
 use crate::log::LogFormat;
-use crate::sketch::answer::WindowName;
+use crate::sketch::answer::{About, By, WindowName};
 
 pub use model::{CodeKind, Eval, Part, Train};
 
@@ -49,6 +49,7 @@ Examples:
   crane-agent replay traffic.pcap          who was heavy in this file?
   crane-agent replay traffic.pcapng.gz --window 60s
   crane-agent replay traffic.pcap --format json | jq .captures[0].top
+  crane-agent replay captures/ --merge --ask 10.0.0.1,10.0.0.2
   crane-agent top                          who is heavy at the running agent?
   crane-agent query --src 10.0.0.1 --dst 10.0.0.2
 
@@ -161,15 +162,32 @@ pub struct Replay {
     /// Decode only: what the sketch costs is the difference.
     #[arg(long, hide = true)]
     pub no_sketch: bool,
-    /// How many pairs to show. Default: 10, or `export.top`.
+    /// How many pairs, sources and destinations to show. Default: 10, or `export.top`.
     #[arg(long, value_name = "K")]
     pub top: Option<NonZero<usize>>,
+    /// By what to order them: packets or bytes.
+    #[arg(long, value_enum, default_value_t = By::Packets)]
+    pub sort: By,
+    /// Show conversations, too: both directions between two addresses in one row.
+    #[arg(long)]
+    pub both: bool,
+    /// Ask about a pair, like 10.0.0.1,10.0.0.2, or all that an address sent and
+    /// received; may be given several times.
+    #[arg(long, value_name = "SRC,DST|IP")]
+    pub ask: Vec<About>,
     /// How to show them.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
+    /// Show all digits in the table, not 12.3 k or 4.5 MiB.
+    #[arg(long)]
+    pub exact: bool,
     /// Serve metrics meanwhile, and after the last packet until stopped.
     #[arg(long)]
     pub serve: bool,
+    /// Take all files together, in the order of time, as one capture; a folder of
+    /// rotated captures gives one report.
+    #[arg(long, conflicts_with = "repeat")]
+    pub merge: bool,
     /// Start again at the end, until stopped.
     #[arg(long = "loop")]
     pub repeat: bool,
@@ -237,15 +255,9 @@ pub struct Ask {
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
-}
-
-/// An order of heavy hitters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum By {
-    /// Most packets first.
-    Packets,
-    /// Most bytes first.
-    Bytes,
+    /// Show all digits in the table, not 12.3 k or 4.5 MiB.
+    #[arg(long)]
+    pub exact: bool,
 }
 
 /// Flags of everything that has a sketch.

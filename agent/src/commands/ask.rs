@@ -4,14 +4,15 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::cli::{Ask, By, Query, ReportFormat, Top};
-use crate::http::answers::{
-    self, Estimate, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
-};
+use crate::cli::{Ask, Query, ReportFormat, Top};
+use crate::columns::Columns;
+use crate::http::answers::{self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer};
 use crate::http::client;
 use crate::names::show;
 use crate::plain;
-use crate::sketch::answer::WindowName;
+use crate::sketch::answer::{By, WindowName};
+use crate::sketch::estimate::Estimate;
+use crate::units::{self, Units};
 
 /// Asks about a pair or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
@@ -30,20 +31,14 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
             return write_json(out, &answer);
         }
         if answer.name.is_some() {
-            writeln!(out, "{}", show(answer.ip, answer.name.as_deref()))?;
+            writeln!(out, "  {}", show(answer.ip, answer.name.as_deref()))?;
         }
-        write_head(out)?;
+        let mut table = EstimateTable::new(&args.ask);
         for node in &answer.interfaces {
-            write_estimate(out, &node.interface, node.window, "sent", &node.sent)?;
-            write_estimate(
-                out,
-                &node.interface,
-                node.window,
-                "received",
-                &node.received,
-            )?;
+            table.push(&node.interface, node.window, "sent", &node.sent);
+            table.push(&node.interface, node.window, "received", &node.received);
         }
-        return Ok(());
+        return table.write(out);
     }
     let answer: FlowAnswer = client::get(agent, answers::FLOW, &parameters)?;
     refuse_none(&args.ask, &answer.interfaces)?;
@@ -52,13 +47,13 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     }
     if answer.names.src_name.is_some() {
         let [src, dst] = answer.names.show(answer.src, answer.dst);
-        writeln!(out, "{src} → {dst}")?;
+        writeln!(out, "  {src} → {dst}")?;
     }
-    write_head(out)?;
+    let mut table = EstimateTable::new(&args.ask);
     for flow in &answer.interfaces {
-        write_estimate(out, &flow.interface, flow.window, "pair", &flow.estimate)?;
+        table.push(&flow.interface, flow.window, "pair", &flow.estimate);
     }
-    Ok(())
+    table.write(out)
 }
 
 /// Before the first window is complete nothing is known of the last one, which
@@ -72,30 +67,37 @@ fn refuse_none<T>(ask: &Ask, interfaces: &[T]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_head(out: &mut impl Write) -> anyhow::Result<()> {
-    Ok(writeln!(
-        out,
-        "{:<24} {:<8} {:<9} {:>14} {:>16} {:>24}",
-        "interface", "window", "", "packets", "bytes", "between"
-    )?)
+/// What interfaces know, for people.
+struct EstimateTable {
+    columns: Columns,
+    units: Units,
 }
 
-fn write_estimate(
-    out: &mut impl Write,
-    interface: &str,
-    window: WindowName,
-    what: &str,
-    estimate: &Estimate,
-) -> anyhow::Result<()> {
-    let between = format!("{} and {}", estimate.low, estimate.high);
-    Ok(writeln!(
-        out,
-        "{:<24} {:<8} {what:<9} {:>14} {:>16} {between:>24}",
-        plain::text(interface),
-        window.name(),
-        estimate.packets,
-        bytes(estimate),
-    )?)
+impl EstimateTable {
+    fn new(ask: &Ask) -> Self {
+        let names = ["interface", "window", ""];
+        Self {
+            columns: Columns::new(&names, &["packets", "between", "bytes"]),
+            units: Units::of(ask.exact),
+        }
+    }
+
+    fn push(&mut self, interface: &str, window: WindowName, what: &str, estimate: &Estimate) {
+        let units = self.units;
+        let (low, high) = (units.count(estimate.low), units.count(estimate.high));
+        self.columns.push(vec![
+            plain::text(interface).into_owned(),
+            window.name().into(),
+            what.into(),
+            units.count(estimate.packets),
+            format!("{low} and {high}"),
+            units.bytes(estimate.bytes),
+        ]);
+    }
+
+    fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        Ok(self.columns.write(out)?)
+    }
 }
 
 /// Shows who is heavy.
@@ -111,57 +113,81 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
     }
+    let units = Units::of(args.ask.exact);
     for interface in &answer.interfaces {
-        writeln!(
+        let state = &interface.state;
+        let per_second = |count: u64| (state.seconds > 0.0).then(|| count as f64 / state.seconds);
+        write!(
             out,
-            "{}: {} packets, {} bytes in {:.0} s ({} window)",
+            "{} ({} window",
             plain::text(&interface.interface),
-            interface.state.packets,
-            interface.state.bytes,
-            interface.state.seconds,
             interface.window.name(),
         )?;
+        match state.start {
+            Some(start) => writeln!(
+                out,
+                ")\n  {}, {}",
+                units::time(start),
+                units::duration(state.seconds)
+            )?,
+            None => writeln!(out, ")")?,
+        }
+        let (packets, bytes) = (units.count(state.packets), units.bytes(state.bytes));
+        match per_second(state.packets).zip(per_second(state.bytes)) {
+            Some((rate, bits)) => writeln!(
+                out,
+                "  {packets} packets ({}), {bytes} ({})",
+                units.packets_per_second(rate),
+                units.bits_per_second(8.0 * bits)
+            )?,
+            None => writeln!(out, "  {packets} packets, {bytes}")?,
+        }
         let pair = |pair: &HeavyPair| {
             let [src, dst] = pair.names.show(pair.src, pair.dst);
             (format!("{src} → {dst}"), pair.estimate)
         };
         let node = |node: &HeavyNode| (show(node.ip, node.name.as_deref()), node.estimate);
-        write_list(out, "pairs", interface.pairs.iter().map(pair))?;
-        write_list(out, "sources", interface.sources.iter().map(node))?;
-        write_list(out, "destinations", interface.destinations.iter().map(node))?;
+        let rate = |estimate: &Estimate| per_second(estimate.bytes);
+        let mut list =
+            |title, entries: Vec<(String, Estimate)>| write_list(out, units, title, &entries, rate);
+        list("pairs", interface.pairs.iter().map(pair).collect())?;
+        list("sources", interface.sources.iter().map(node).collect())?;
+        let destinations = interface.destinations.iter().map(node);
+        list("destinations", destinations.collect())?;
+        writeln!(out)?;
     }
     Ok(())
 }
 
+/// A list with the bytes a second of each entry that was counted.
 fn write_list(
     out: &mut impl Write,
+    units: Units,
     title: &str,
-    entries: impl ExactSizeIterator<Item = (String, Estimate)>,
+    entries: &[(String, Estimate)],
+    rate: impl Fn(&Estimate) -> Option<f64>,
 ) -> anyhow::Result<()> {
-    if entries.len() == 0 {
+    if entries.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n  {title:<84} {:>14} {:>16}", "packets", "bytes")?;
+    let mut table = Columns::new(&[title], &["packets", "bytes", "rate"]);
     for (name, estimate) in entries {
-        let (packets, bytes) = (estimate.packets, bytes(&estimate));
-        writeln!(out, "  {name:<84} {packets:>14} {bytes:>16}")?;
+        let rate = rate(estimate).map(|bytes| units.bits_per_second(8.0 * bytes));
+        table.push(vec![
+            name.clone(),
+            units.count(estimate.packets),
+            units.bytes(estimate.bytes),
+            rate.unwrap_or_else(|| "–".into()),
+        ]);
     }
-    Ok(writeln!(out)?)
+    writeln!(out)?;
+    Ok(table.write(out)?)
 }
 
 fn write_json(out: &mut impl Write, answer: &impl Serialize) -> anyhow::Result<()> {
     // As an error of the output, which may be a closed pipe.
     serde_json::to_writer_pretty(&mut *out, answer).map_err(io::Error::from)?;
     Ok(writeln!(out)?)
-}
-
-/// The bytes, or what was counted of them.
-fn bytes(estimate: &Estimate) -> String {
-    match (estimate.bytes, estimate.bytes_at_least) {
-        (Some(bytes), _) => bytes.to_string(),
-        (None, 0) => "unknown".into(),
-        (None, bytes) => format!("≥ {bytes}"),
-    }
 }
 
 fn common(ask: &Ask) -> Vec<(&'static str, String)> {

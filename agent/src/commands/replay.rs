@@ -10,15 +10,18 @@ use std::time::{Duration, Instant};
 use super::configure::{self, configure};
 use crate::capture::file::folder;
 use crate::capture::file::input::STDIN;
+use crate::capture::merge::Merge;
 use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
 use crate::http::{self, ApiState};
-use crate::report::{CaptureReport, Report};
+use crate::report::{CaptureReport, Report, Style};
 use crate::sketch::key::Key;
+use crate::sketch::past::Wanted;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::stop::{self, Hangup};
+use crate::units::Units;
 
-/// Replays the files one after the other and reports on each.
+/// Replays the files one after the other and reports on each, or as one capture.
 pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let loaded = configure(args.config.as_ref(), &args.sketch)?;
     configure::name_useless(&loaded, args.serve);
@@ -29,9 +32,9 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     configure::check(&config)?;
     config.export.listen = args.listen.unwrap_or(config.export.listen);
     let top = args.top.map_or(config.export.top, NonZero::get);
-    let paths = folder::find(&args.files)?;
+    let found = folder::find(&args.files)?;
     if args.repeat {
-        refuse_pipes(&paths)?;
+        refuse_pipes(&found.captures)?;
     }
     anyhow::ensure!(
         !args.verify || config.capture.sample == 1,
@@ -45,8 +48,13 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
             ReplayWindow::Whole => None,
             ReplayWindow::Length(length) => Some(length),
         },
-        history: !args.repeat,
-        exactly: args.verify,
+        wanted: Wanted {
+            windows: (!args.repeat).then_some(top),
+            by: args.sort,
+            exactly: args.verify,
+            ask: args.ask.clone(),
+            both: args.both,
+        },
         serve: args.serve,
         sketch: !args.no_sketch,
     };
@@ -64,8 +72,22 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     }
 
     let mut replay = Replay::new(pipeline, config.capture, args.speed, stop);
-    let mut files: Vec<ReplayFile> = paths.into_iter().map(ReplayFile::new).collect();
-    let mut captures = Vec::new();
+    let (mut files, mut captures) = (Vec::new(), Vec::new());
+    // What could not be read, and why.
+    let mut failed: Vec<(PathBuf, String)> = Vec::new();
+    if args.merge {
+        let mut merge = Merge::new(found.captures);
+        let mut merged = ReplayFile::new(merge.title().into());
+        replay.play_merged(&mut merged, &mut merge);
+        for capture in end(&mut replay, &mut merged)? {
+            let paths = merge.paths().map(|path| path.display().to_string());
+            captures.push(capture.of_files(paths.collect()));
+        }
+        let errors = merge.errors();
+        failed.extend(errors.map(|(path, error)| (path.into(), error.into())));
+    } else {
+        files.extend(found.captures.into_iter().map(ReplayFile::new));
+    }
     loop {
         for file in &mut files {
             replay.play(file);
@@ -83,27 +105,39 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
             captures.extend(end(&mut replay, file)?);
         }
     }
-    let report = Report::new(captures, start.elapsed());
+    let errors = files.iter().filter_map(|file| {
+        let error = file.error()?.to_owned();
+        Some((file.path().to_owned(), error))
+    });
+    failed.extend(errors);
+    let report = Report::new(captures, &found.skipped, start.elapsed());
     match args.format {
         ReportFormat::Json => report.write_json(out)?,
-        ReportFormat::Table => report.write_table(out)?,
+        ReportFormat::Table => {
+            let style = Style {
+                units: Units::of(args.exact),
+                by: args.sort,
+                // Whoever wants to see more of the log wants to see these.
+                sketch: tracing::enabled!(tracing::Level::DEBUG),
+            };
+            report.write_table(out, &style)?;
+        }
     }
     out.flush()?;
-    for file in &files {
-        if let Some(error) = file.error() {
-            crate::log::fatal(&anyhow::anyhow!("{}: {error}", file.path().display()));
-        }
+    for (path, why) in &found.skipped {
+        tracing::warn!(path = &*path.to_string_lossy(), "skipped: {why}");
+    }
+    for (path, error) in &failed {
+        crate::log::fatal(&anyhow::anyhow!("{}: {error}", path.display()));
     }
     if args.serve && !args.repeat {
         tracing::info!("all packets replayed; serving until stopped");
         while !stop::wait(stop, Duration::from_secs(3600)) {}
     }
     replay.finish()?;
-    let failed = files.iter().any(|file| file.error().is_some());
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
+    Ok(match failed.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 
@@ -131,6 +165,7 @@ fn end(replay: &mut Replay<'_>, file: &mut ReplayFile) -> anyhow::Result<Vec<Cap
                 CaptureReport::new(
                     path.clone(),
                     ended.interface.clone(),
+                    ended.ends,
                     &ended.summary,
                     error.map(str::to_owned),
                 )

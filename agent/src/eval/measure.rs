@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use crane_model::rivals::{NodeRole, Rival};
-use crane_model::{Edge, Weighted};
+use crane_model::{Amount, Edge, Weighted};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::intervals::Intervals;
 use super::methods::{self, CraneOptions, Method};
 use super::report::Figures;
 use super::score::{Score, mean};
@@ -111,16 +112,26 @@ pub fn measure(which: Method, setup: &Setup<'_>, truth: &Truth) -> anyhow::Resul
             .map(|direction| node_recall(&answers, direction, truth));
         figures.node_are = node_are(answers, truth);
     }
-    if let Some(intervals) = best.method.intervals(&truth.edges)? {
-        let held = intervals.iter().zip(&truth.counts);
-        let held = held.map(|((low, high), count)| (low..=high).contains(&count));
-        figures.coverage90 = mean(held.map(|held| f64::from(u8::from(held))));
-        let mut widths: Vec<u64> = intervals.iter().map(|(low, high)| high - low).collect();
-        widths.sort_unstable();
-        figures.median_width = widths.get(widths.len() / 2).map(|width| *width as f64);
+    if let Some(amounts) = best.method.amounts(&truth.edges)? {
+        figures.intervals = Intervals::of(&amounts, &truth.counts);
+        figures.named_coverage90 = best.method.named().and_then(|named| {
+            let counts = truth.counts_of(named.iter().map(|(edge, _)| *edge));
+            let amounts: Vec<Amount> = named.into_iter().map(|(_, amount)| amount).collect();
+            Intervals::of(&amounts, &counts).coverage90
+        });
+        violations_of_absent(&mut figures.intervals, best.method.amounts(&truth.absent)?);
     }
     figures.score = best.score;
     Ok(figures)
+}
+
+/// A pair that never occurred is certain to have had nothing, or may be.
+fn violations_of_absent(intervals: &mut Intervals, absent: Option<Vec<Amount>>) {
+    let amounts = absent.unwrap_or_default();
+    let never = Intervals::of(&amounts, &vec![0; amounts.len()]);
+    if let (Some(below), Some(more)) = (&mut intervals.below_at_least, never.below_at_least) {
+        *below += more;
+    }
 }
 
 fn ask(

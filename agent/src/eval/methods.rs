@@ -12,8 +12,8 @@ use crane_model::rivals::{
 };
 use crane_model::weights::profile;
 use crane_model::{
-    Allowance, Carry, Crane, Edge, Flow, PackedWeights, PaperWeights, Profile, Secret, Settings,
-    Sketch, Weighted, fold, paper,
+    Allowance, Amount, Carry, Crane, Edge, Flow, PackedWeights, PaperWeights, Profile, Secret,
+    Settings, Sketch, Weighted, fold, paper,
 };
 
 use crate::sketch::weights;
@@ -172,14 +172,24 @@ impl Rival for PackedCrane {
 
     fn query(&self, edges: &[Edge]) -> crane_model::Result<Vec<f64>> {
         let flows = self.flows(edges)?;
-        Ok(flows.iter().map(|flow| flow.packets as f64).collect())
+        Ok(flows
+            .iter()
+            .map(|flow| flow.packets.estimate as f64)
+            .collect())
     }
 
-    fn intervals(&self, edges: &[Edge]) -> crane_model::Result<Option<Vec<(u64, u64)>>> {
+    fn amounts(&self, edges: &[Edge]) -> crane_model::Result<Option<Vec<Amount>>> {
         let flows = self.flows(edges)?;
-        Ok(Some(
-            flows.iter().map(|flow| (flow.low, flow.high)).collect(),
-        ))
+        Ok(Some(flows.iter().map(|flow| flow.packets).collect()))
+    }
+
+    fn named(&self) -> Option<Vec<(Edge, Amount)>> {
+        let named = self.sketch.named::<Narrow>();
+        Some(
+            named
+                .map(|flow| (Edge::of_name(flow.key), flow.packets))
+                .collect(),
+        )
     }
 
     fn memory_bytes(&self) -> usize {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::intervals::Intervals;
 use super::score::Score;
 use crate::plain;
 
@@ -29,10 +30,11 @@ pub struct Figures {
     pub absent_mean: Option<f64>,
     /// Mean answer to edges that occurred once.
     pub once_mean: Option<f64>,
-    /// Share of 90 % intervals that hold the truth; for methods that have any.
-    pub coverage90: Option<f64>,
-    /// Median width of these intervals.
-    pub median_width: Option<f64>,
+    /// How far the answers can be trusted, for methods that say so.
+    #[serde(flatten)]
+    pub intervals: Intervals,
+    /// Share of the intervals that hold the truth, of edges known by name.
+    pub named_coverage90: Option<f64>,
     /// `are` of the flux of all nodes, in both directions, from a sketch of
     /// nodes alone.
     pub node_are: Option<f64>,
@@ -58,20 +60,22 @@ enum Best {
     Neither,
 }
 
-const COLUMNS: [Column; 17] = [
+const COLUMNS: [Column; 19] = [
     ("ARE", |f| f.score.are, Best::Low),
     ("AAE", |f| f.score.aae, Best::Low),
     ("ARE 1", |f| f.band("1"), Best::Low),
     ("2-9", |f| f.band("2-9"), Best::Low),
     ("10-99", |f| f.band("10-99"), Best::Low),
-    ("100+", |f| f.band("100+"), Best::Low),
+    ("100-999", |f| f.band("100-999"), Best::Low),
+    ("1000+", |f| f.band("1000+"), Best::Low),
     ("top recall", |f| f.score.top100_recall, Best::High),
     ("top ARE", |f| f.score.top100_are, Best::Low),
     ("rank", |f| f.score.rank_correlation_top1000, Best::High),
     ("spread", |f| f.score.estimate_cv, Best::Neither),
     ("absent", |f| f.absent_mean, Best::Low),
-    ("coverage", |f| f.coverage90, Best::Neither),
-    ("width", |f| f.median_width, Best::Neither),
+    ("coverage", |f| f.intervals.coverage90, Best::Neither),
+    ("score", |f| f.intervals.interval_score, Best::Low),
+    ("width", |f| f.intervals.median_width, Best::Neither),
     ("node ARE", |f| f.node_are, Best::Low),
     (
         "KiB",

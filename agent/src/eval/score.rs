@@ -26,11 +26,12 @@ pub struct Score {
 }
 
 /// Names and ranges of the bands.
-const BANDS: [(&str, u64, u64); 4] = [
+pub const BANDS: [(&str, u64, u64); 5] = [
     ("1", 1, 1),
     ("2-9", 2, 9),
     ("10-99", 10, 99),
-    ("100+", 100, u64::MAX),
+    ("100-999", 100, 999),
+    ("1000+", 1000, u64::MAX),
 ];
 
 impl Score {

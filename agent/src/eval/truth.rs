@@ -55,6 +55,14 @@ impl Truth {
             ends,
         }
     }
+
+    /// How often each of these edges occurred.
+    pub fn counts_of(&self, edges: impl Iterator<Item = Edge>) -> Vec<u64> {
+        let known = self.edges.iter().copied().zip(self.counts.iter().copied());
+        let known: FxHashMap<Edge, u64> = known.collect();
+        let count = |edge| known.get(&edge).copied().unwrap_or(0);
+        edges.map(count).collect()
+    }
 }
 
 /// As many pairs of a known source and a known destination that never occurred

@@ -36,8 +36,8 @@ impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
     /// The `top` heaviest of these, where those who are in this list have an
     /// advantage.
     pub fn follow(&self, flows: impl Iterator<Item = Flow<K>>, top: usize) -> Self {
-        let mut by_packets = Best::new(top, |flow| flow.packets, &self.by_packets);
-        let mut by_bytes = Best::new(top, |flow| flow.bytes_at_least, &self.by_bytes);
+        let mut by_packets = Best::new(top, |flow| flow.packets.estimate, &self.by_packets);
+        let mut by_bytes = Best::new(top, |flow| flow.bytes.estimate, &self.by_bytes);
         for flow in flows {
             by_packets.offer(&flow);
             by_bytes.offer(&flow);
@@ -122,16 +122,15 @@ impl<K: Copy + Eq + Ord> Best<K> {
 
 #[cfg(test)]
 mod tests {
+    use crane_model::Amount;
+
     use super::*;
 
     fn flows(sizes: &[(u32, u64)]) -> Vec<Flow<u32>> {
         let flow = |&(key, packets)| Flow {
             key,
-            packets,
-            low: packets,
-            high: packets,
-            bytes: Some(packets),
-            bytes_at_least: packets,
+            packets: Amount::exact(packets),
+            bytes: Amount::exact(packets),
         };
         sizes.iter().map(flow).collect()
     }
@@ -152,7 +151,7 @@ mod tests {
         let mut sizes: Vec<(u32, u64)> = (0..5000u32)
             .map(|n| (n, u64::from(n.wrapping_mul(2_654_435_761) >> 25)))
             .collect();
-        let found = choose(&flows(&sizes), 30, |flow| flow.packets, &[]);
+        let found = choose(&flows(&sizes), 30, |flow| flow.packets.estimate, &[]);
         sizes.sort_by_key(|(key, size)| (Reverse(*size), *key));
         let sorted: Vec<u32> = sizes.iter().take(30).map(|(key, _)| *key).collect();
         assert_eq!(keys(&found), sorted);
@@ -164,7 +163,7 @@ mod tests {
 
     #[test]
     fn who_is_in_stays_until_clearly_beaten() {
-        let size: fn(&Flow<u32>) -> u64 = |flow| flow.packets;
+        let size: fn(&Flow<u32>) -> u64 = |flow| flow.packets.estimate;
         let first = choose(&flows(&[(1, 1000), (2, 900), (3, 890)]), 2, size, &[]);
         assert_eq!(keys(&first), [1, 2]);
         let close = choose(&flows(&[(1, 1000), (2, 900), (3, 950)]), 2, size, &first);

@@ -309,7 +309,7 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
     for view in &snapshot.interfaces {
         for flow in &view.exported.watched {
             let labels = Labels(&flow.key);
-            family.series(&view.name, format_args!("{labels}"), flow.packets);
+            family.series(&view.name, format_args!("{labels}"), flow.packets.estimate);
         }
     }
 }
@@ -325,10 +325,10 @@ fn write_list<K>(
     K: Copy + Eq + Hash + Ord,
     for<'a> Labels<'a, K>: Display,
 {
-    for (unit, what) in [("packets", "Packets"), ("bytes", "Bytes counted")] {
+    for (unit, what) in [("packets", "Packets"), ("bytes", "Bytes")] {
         let value = |flow: &Flow<K>| match unit {
-            "packets" => flow.packets,
-            _ => flow.bytes_at_least,
+            "packets" => flow.packets.estimate,
+            _ => flow.bytes.estimate,
         };
         let name = format!("crane_{name}_{unit}");
         let help = format!("{what} {of_whom} in the window, by packets or by bytes; {RATE}");

@@ -14,6 +14,7 @@ use crate::edge::Pair;
 use crate::export::snapshot::{InterfaceView, WindowView};
 use crate::names::{Group, Names, PairNames, name_of};
 use crate::sketch::answer::WindowName;
+use crate::sketch::estimate::Estimate;
 
 /// Where [`Interfaces`] are.
 pub const INTERFACES: &str = "/api/v1/interfaces";
@@ -164,21 +165,6 @@ pub struct HeavyNode {
     pub estimate: Estimate,
 }
 
-/// An estimate and how far it can be trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// Packets.
-    pub packets: u64,
-    /// No fewer packets than this.
-    pub low: u64,
-    /// No more packets than this.
-    pub high: u64,
-    /// Bytes; none where not all of them were counted.
-    pub bytes: Option<u64>,
-    /// Bytes that were counted: no fewer than this.
-    pub bytes_at_least: u64,
-}
-
 /// What is known of a pair.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FlowAnswer {
@@ -268,18 +254,6 @@ impl From<&WindowView> for WindowState {
             seconds: window.seconds(),
             packets: window.packets,
             bytes: window.bytes,
-        }
-    }
-}
-
-impl<K> From<&Flow<K>> for Estimate {
-    fn from(flow: &Flow<K>) -> Self {
-        Self {
-            packets: flow.packets,
-            low: flow.low,
-            high: flow.high,
-            bytes: flow.bytes,
-            bytes_at_least: flow.bytes_at_least,
         }
     }
 }

@@ -1,13 +1,16 @@
 //! What was sent by each protocol, and between networks that have names.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::columns::Columns;
 use crate::names::Group;
 use crate::plain;
 use crate::tally::Tally;
+use crate::units::Units;
 
 /// Packets and bytes that were counted.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -47,41 +50,43 @@ impl From<&Group> for GroupRow {
 }
 
 /// Protocols that were seen, those with most packets first.
-pub fn write_protocols(out: &mut impl Write, protocols: &Protocols) -> io::Result<()> {
-    let mut seen: Vec<(&str, Traffic)> = protocols
-        .iter()
-        .map(|(name, traffic)| (*name, *traffic))
-        .filter(|(_, traffic)| traffic.packets > 0)
-        .collect();
-    seen.sort_by_key(|(_, traffic)| std::cmp::Reverse(traffic.packets));
+pub fn write_protocols(
+    out: &mut impl Write,
+    protocols: &Protocols,
+    units: Units,
+) -> io::Result<()> {
+    let seen = protocols.iter().filter(|(_, traffic)| traffic.packets > 0);
+    let mut seen: Vec<_> = seen.collect();
     if seen.is_empty() {
         return Ok(());
     }
-    writeln!(
-        out,
-        "\n  {:<40} {:>14} {:>16}",
-        "protocol", "packets", "bytes"
-    )?;
-    for (name, Traffic { packets, bytes }) in seen {
-        writeln!(out, "  {name:<40} {packets:>14} {bytes:>16}")?;
+    seen.sort_by_key(|(_, traffic)| Reverse(traffic.packets));
+    let mut table = Columns::new(&["protocol"], &["packets", "bytes"]);
+    for (name, traffic) in seen {
+        let [packets, bytes] = traffic.cells(units);
+        table.push(vec![(*name).into(), packets, bytes]);
     }
-    Ok(())
+    writeln!(out)?;
+    table.write(out)
 }
 
 /// All groups.
-pub fn write_groups(out: &mut impl Write, groups: &[GroupRow]) -> io::Result<()> {
+pub fn write_groups(out: &mut impl Write, groups: &[GroupRow], units: Units) -> io::Result<()> {
     if groups.is_empty() {
         return Ok(());
     }
-    writeln!(
-        out,
-        "\n  {:<40} {:<40} {:>14} {:>16}",
-        "from", "to", "packets", "bytes"
-    )?;
-    for GroupRow { src, dst, traffic } in groups {
-        let (src, dst) = (plain::text(src), plain::text(dst));
-        let Traffic { packets, bytes } = traffic;
-        writeln!(out, "  {src:<40} {dst:<40} {packets:>14} {bytes:>16}")?;
+    let mut table = Columns::new(&["from", "to"], &["packets", "bytes"]);
+    for group in groups {
+        let [src, dst] = [&group.src, &group.dst].map(|name| plain::text(name).into_owned());
+        let [packets, bytes] = group.traffic.cells(units);
+        table.push(vec![src, dst, packets, bytes]);
     }
-    Ok(())
+    writeln!(out)?;
+    table.write(out)
+}
+
+impl Traffic {
+    fn cells(&self, units: Units) -> [String; 2] {
+        [units.count(self.packets), units.bytes(self.bytes)]
+    }
 }

@@ -2,127 +2,314 @@
 
 use std::io::{self, Write};
 
+use super::rows::AskedRow;
 use super::verify::Verify;
-use super::{CaptureReport, Heavy, Report, groups};
+use super::{CaptureReport, Report, Span, groups};
+use crate::columns::Columns;
+use crate::names::show;
 use crate::plain;
+use crate::sketch::answer::By;
+use crate::sketch::estimate::Estimate;
+use crate::units::{self, Units};
+
+/// How a table is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// How numbers are shown.
+    pub units: Units,
+    /// What lists are ordered by.
+    pub by: By,
+    /// Whether the figures of the sketch are shown, too.
+    pub sketch: bool,
+}
 
 impl Report {
     /// Tables for people.
-    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
-        let readable = |capture: &&CaptureReport| capture.error.is_none() || capture.packets > 0;
-        let mut none = true;
-        for capture in self.captures.iter().filter(readable) {
-            capture.write_table(out)?;
-            none = false;
+    pub fn write_table(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
+        for capture in self.captures.iter().filter(|one| one.is_readable()) {
+            capture.write_table(out, style)?;
         }
-        if none {
-            return Ok(());
+        let total = &self.total;
+        if total.captures > 1 {
+            writeln!(out, "total: {} captures", total.captures)?;
+            write_traffic(out, &total.span, total.packets, total.bytes, style.units)?;
         }
-        let (seconds, rate) = (self.elapsed_seconds, self.packets_per_second);
-        writeln!(out, "{seconds:.2} s, {rate:.0} packets/s")
+        if total.captures > 0 {
+            let (seconds, rate) = (self.elapsed_seconds, self.packets_per_second);
+            let rate = style.units.packets_per_second(rate);
+            writeln!(out, "read in {seconds:.2} s, {rate}")?;
+        }
+        Ok(())
+    }
+}
+
+/// When it was, then packets and bytes, with rates where time has passed.
+fn write_traffic(
+    out: &mut impl Write,
+    span: &Span,
+    packets: u64,
+    bytes: u64,
+    units: Units,
+) -> io::Result<()> {
+    if let Some((start, seconds)) = span.start.zip(span.seconds) {
+        let (start, seconds) = (units::time(start), units::duration(seconds));
+        writeln!(out, "  {start}, {seconds}")?;
+    }
+    let (count, size) = (units.count(packets), units.bytes(bytes));
+    match span.rate(packets).zip(span.rate(bytes)) {
+        Some((packets, bytes)) => {
+            let rate = units.packets_per_second(packets);
+            let bits = units.bits_per_second(8.0 * bytes);
+            writeln!(out, "  {count} packets ({rate}), {size} ({bits})")
+        }
+        None => writeln!(out, "  {count} packets, {size}"),
     }
 }
 
 impl CaptureReport {
-    fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_table(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
         let interface = self
             .interface
             .iter()
             .map(|name| format!(", interface {name}"));
         let head = interface.fold(self.path.clone(), |path, name| path + &name);
         writeln!(out, "{}", plain::text(&head))?;
-        writeln!(
-            out,
-            "  {} packets, {} bytes, {} edges",
-            self.packets, self.bytes, self.edges
-        )?;
+        let units = style.units;
+        write_traffic(out, &self.span, self.packets, self.bytes, units)?;
         for (what, counts) in [("ignored", &self.ignored), ("dropped", &self.dropped)] {
             for (reason, count) in counts {
-                writeln!(out, "  {what} {count}: {reason}")?;
+                writeln!(out, "  {what}: {} {reason}", units.count(*count))?;
             }
         }
-        let kib = self.memory_bytes.div_ceil(1024);
-        let (layers, expansions) = (self.layers, self.expansions);
-        writeln!(
-            out,
-            "  sketch of {kib} KiB, layers: {layers}, added on the way: {expansions}"
-        )?;
+        if self.edges > 0 {
+            self.write_trust(out, style)?;
+            let (packets, bytes) = self.stored;
+            let (packets, bytes) = (units.count(packets), units.bytes(bytes));
+            writeln!(out, "  shares: of the {packets} IP packets, {bytes}")?;
+        }
+        if style.sketch {
+            let bytes = units.bytes(self.memory_bytes as u64);
+            let (layers, expansions) = (self.layers, self.expansions);
+            writeln!(
+                out,
+                "  sketch: {bytes}, layers: {layers}, grown: {expansions} times"
+            )?;
+        }
         if self.saturated {
             writeln!(
                 out,
-                "  the sketch is full: counts of light pairs may be too low"
+                "  memory is full: counts of light pairs may be too low"
             )?;
         }
         if let Some(verify) = &self.verify {
             verify.write(out)?;
         }
-        self.write_top(out, "packets", &self.top, self.packets, |heavy| {
-            heavy.packets
-        })?;
-        self.write_top(out, "bytes", &self.top_by_bytes, self.bytes, |heavy| {
-            heavy.bytes_at_least
-        })?;
-        groups::write_protocols(out, &self.protocols)?;
-        groups::write_groups(out, self.groups.as_deref().unwrap_or_default())?;
-        self.write_windows(out)
-    }
-
-    fn write_top(
-        &self,
-        out: &mut impl Write,
-        by: &str,
-        top: &[Heavy],
-        total: u64,
-        value: fn(&Heavy) -> u64,
-    ) -> io::Result<()> {
-        if top.is_empty() {
-            return Ok(());
-        }
-        writeln!(
-            out,
-            "\n  {:<40} {:<40} {by:>14} {:>7}",
-            "source", "destination", "share"
-        )?;
-        for heavy in top {
-            let share = share(value(heavy), total);
-            let ([src, dst], value) = (heavy.ends(), value(heavy));
-            // What was counted, where that may not be all.
-            let value = match by == "bytes" && heavy.bytes.is_none() {
-                true => format!("≥ {value}"),
-                false => value.to_string(),
-            };
-            writeln!(out, "  {src:<40} {dst:<40} {value:>14} {share:>6.2}%")?;
-        }
+        self.write_lists(out, style)?;
+        self.write_conversations(out, style)?;
+        self.write_asked(out, style)?;
+        groups::write_protocols(out, &self.protocols, style.units)?;
+        groups::write_groups(out, self.groups.as_deref().unwrap_or_default(), style.units)?;
+        self.write_windows(out, style)?;
         writeln!(out)
     }
 
-    fn write_windows(&self, out: &mut impl Write) -> io::Result<()> {
+    /// One line on how sure the answers are, and one on what the list leaves out.
+    fn write_trust(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
+        let units = style.units;
+        let pairs = self.pairs.map(units::grouped);
+        if self.exact {
+            return match (self.pairs, pairs) {
+                (Some(1), _) => writeln!(out, "  exact: the only pair fits"),
+                (_, pairs) => {
+                    let pairs = pairs.unwrap_or_default();
+                    writeln!(out, "  exact: all {pairs} pairs fit")
+                }
+            };
+        }
+        let pairs = pairs.map_or("many pairs".into(), |pairs| format!("about {pairs} pairs"));
+        let off =
+            |row: &Estimate| (row.high - row.packets).max(row.packets - row.low.min(row.packets));
+        let widest = self.top.iter().map(|row| off(&row.counts)).max();
+        write!(out, "  estimates: {pairs}")?;
+        match widest.map(|off| (off, units.count(off))) {
+            Some((0, _)) => writeln!(out, "; those listed are exact")?,
+            Some((_, off)) => writeln!(out, "; 90 of 100 listed are within {off} packets")?,
+            None => writeln!(out)?,
+        }
+        match style.by {
+            By::Packets => {
+                let (listed, most) = (self.top.len(), units.count(self.complete_above));
+                writeln!(
+                    out,
+                    "  listed: {listed} pairs; any other has {most} packets at most"
+                )
+            }
+            By::Bytes => {
+                let listed = self.top_bytes.len();
+                writeln!(
+                    out,
+                    "  listed: {listed} pairs; of lighter ones not all are known"
+                )
+            }
+        }
+    }
+
+    fn write_lists(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
+        let (pairs, sources, destinations) = match style.by {
+            By::Packets => (&self.top, &self.sources, &self.destinations),
+            By::Bytes => (
+                &self.top_bytes,
+                &self.sources_bytes,
+                &self.destinations_bytes,
+            ),
+        };
+        let rows = pairs.iter().map(|row| {
+            let ends = row.ends().to_vec();
+            (ends, &row.counts)
+        });
+        self.write_list(out, style, &["source", "destination"], rows)?;
+        for (title, nodes) in [("source", sources), ("destination", destinations)] {
+            let rows = nodes.iter().map(|row| {
+                let node = show(row.ip, row.name.as_deref());
+                (vec![node], &row.counts)
+            });
+            self.write_list(out, style, &[title], rows)?;
+        }
+        Ok(())
+    }
+
+    fn write_list<'a>(
+        &self,
+        out: &mut impl Write,
+        style: &Style,
+        names: &[&str],
+        rows: impl ExactSizeIterator<Item = (Vec<String>, &'a Estimate)>,
+    ) -> io::Result<()> {
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let mut table = Columns::new(names, &["packets", "bytes", "share", "rate"]);
+        for (mut cells, counts) in rows {
+            cells.extend(self.cells(counts, style));
+            table.push(cells);
+        }
+        writeln!(out)?;
+        table.write(out)
+    }
+
+    /// Packets, bytes, share and rate.
+    fn cells(&self, counts: &Estimate, style: &Style) -> [String; 4] {
+        let Estimate { packets, bytes, .. } = *counts;
+        let rate = self.span.rate(bytes);
+        let rate = rate.map(|bytes| style.units.bits_per_second(8.0 * bytes));
+        let share = match style.by {
+            By::Packets => share(packets, self.stored.0),
+            By::Bytes => share(bytes, self.stored.1),
+        };
+        [
+            style.units.count(packets),
+            style.units.bytes(bytes),
+            share,
+            rate.unwrap_or_else(|| "–".into()),
+        ]
+    }
+
+    fn write_conversations(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
+        if self.conversations.is_empty() {
+            return Ok(());
+        }
+        let numbers = ["packets", "a → b", "b → a", "bytes", "share"];
+        let mut table = Columns::new(&["a", "b"], &numbers);
+        for row in &self.conversations {
+            let back = row.b_to_a.map(|back| style.units.count(back.packets));
+            let share = match style.by {
+                By::Packets => share(row.packets, self.stored.0),
+                By::Bytes => share(row.bytes, self.stored.1),
+            };
+            table.push(vec![
+                show(row.a, row.a_name.as_deref()),
+                show(row.b, row.b_name.as_deref()),
+                style.units.count(row.packets),
+                style.units.count(row.a_to_b.packets),
+                back.unwrap_or_else(|| "–".into()),
+                style.units.bytes(row.bytes),
+                share,
+            ]);
+        }
+        writeln!(out)?;
+        table.write(out)
+    }
+
+    fn write_asked(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
+        if self.asked.is_empty() {
+            return Ok(());
+        }
+        let numbers = ["packets", "between", "bytes", "share"];
+        let mut table = Columns::new(&["asked"], &numbers);
+        let mut push = |name: String, counts: &Estimate| {
+            let [packets, bytes, share, _] = self.cells(counts, style);
+            let (low, high) = (
+                style.units.count(counts.low),
+                style.units.count(counts.high),
+            );
+            table.push(vec![
+                name,
+                packets,
+                format!("{low} and {high}"),
+                bytes,
+                share,
+            ]);
+        };
+        for row in &self.asked {
+            match row {
+                AskedRow::Pair(row) => push(row.ends().join(" → "), &row.counts),
+                AskedRow::Node {
+                    ip,
+                    name,
+                    sent,
+                    received,
+                } => {
+                    let node = show(*ip, name.as_deref());
+                    push(format!("{node} sent"), sent);
+                    push(format!("{node} received"), received);
+                }
+            }
+        }
+        writeln!(out)?;
+        table.write(out)
+    }
+
+    fn write_windows(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
         let Some(first) = self.windows.first() else {
             return Ok(());
         };
-        writeln!(
-            out,
-            "  {:>10} {:>12} {:>15}  heaviest pair",
-            "window", "packets", "bytes"
-        )?;
+        let units = style.units;
+        // Of the first packet, whether it is an IP packet or not.
+        let start = self.span.start.unwrap_or(first.start);
+        let numbers = ["window", "seconds", "packets", "bytes", "share"];
+        let mut table = Columns::new(&[], &numbers);
+        table.add_name("heaviest pair");
         for window in &self.windows {
-            let since = format!("+{}s", window.start - first.start);
-            let (packets, bytes) = (window.packets, window.bytes);
-            let heaviest = window.top.first().map_or_else(String::new, |heavy| {
-                let share = share(heavy.packets, packets);
-                let [src, dst] = heavy.ends();
-                format!("{src} → {dst} ({share:.0}% of the packets)")
+            // Milliseconds are enough, and the noise of floats is below them.
+            let millis = ((window.start - start) * 1000.0).round() / 1000.0;
+            let seconds = (window.seconds * 1000.0).round() / 1000.0;
+            let heaviest = window.top.first();
+            let share = heaviest.map(|heavy| match style.by {
+                By::Packets => share(heavy.counts.packets, window.packets),
+                By::Bytes => share(heavy.counts.bytes, window.bytes),
             });
-            writeln!(out, "  {since:>10} {packets:>12} {bytes:>15}  {heaviest}")?;
+            let pair = heaviest.map(|heavy| heavy.ends().join(" → "));
+            table.push(vec![
+                format!("+{millis}s"),
+                seconds.to_string(),
+                units.count(window.packets),
+                units.bytes(window.bytes),
+                share.unwrap_or_default(),
+                pair.unwrap_or_default(),
+            ]);
         }
-        writeln!(out)
-    }
-}
-
-impl Heavy {
-    /// Both addresses, with their names.
-    fn ends(&self) -> [String; 2] {
-        self.names.show(self.src, self.dst)
+        writeln!(out)?;
+        table.write(out)
     }
 }
 
@@ -130,21 +317,23 @@ impl Verify {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let show =
             |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.4}"));
+        let percent =
+            |value: Option<f64>| value.map_or_else(|| "–".into(), |v| format!("{:.1}", 100.0 * v));
         writeln!(
             out,
             "  beside exact counts of {} pairs: ARE {}, AAE {}; the 100 heaviest: recall {}, ARE {}; \
-             bytes known of {}, wrong of {}",
+             of 100 intervals {} hold, of bytes {}",
             self.distinct,
             show(self.are),
             show(self.aae),
             show(self.top100_recall),
             show(self.top100_are),
-            self.bytes_known,
-            self.bytes_wrong
+            percent(self.intervals.coverage90),
+            percent(self.bytes_coverage90)
         )
     }
 }
 
-fn share(part: u64, total: u64) -> f64 {
-    100.0 * part as f64 / total.max(1) as f64
+fn share(part: u64, total: u64) -> String {
+    format!("{:.2}%", 100.0 * part as f64 / total.max(1) as f64)
 }

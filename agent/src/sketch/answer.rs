@@ -1,6 +1,7 @@
 //! What can be asked of an interface, and what it answers.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use clap::ValueEnum;
 use crane_model::Flow;
@@ -38,6 +39,16 @@ impl WindowName {
     }
 }
 
+/// An order of heavy hitters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum By {
+    /// Most packets first.
+    #[default]
+    Packets,
+    /// Most bytes first.
+    Bytes,
+}
+
 /// What is asked about.
 #[derive(Debug, Clone, Copy)]
 pub enum About {
@@ -47,6 +58,28 @@ pub enum About {
     Node(IpAddr),
 }
 
+impl FromStr for About {
+    type Err = String;
+
+    /// Two addresses with a comma between them, or one.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let address = |text: &str| {
+            text.trim().parse::<IpAddr>().map_err(|_| {
+                format!(
+                    "`{text}` is no address: write a pair like 10.0.0.1,10.0.0.2 \
+                     or one address like 2001:db8::1"
+                )
+            })
+        };
+        let Some((src, dst)) = text.split_once(',') else {
+            return address(text).map(Self::Node);
+        };
+        let pair = Pair::between(address(src)?, address(dst)?);
+        let mixed = "no packet goes from an IPv4 to an IPv6 address or back";
+        pair.map(Self::Flow).ok_or_else(|| mixed.into())
+    }
+}
+
 /// What one interface knows.
 #[derive(Debug)]
 pub struct Answer {
@@ -54,6 +87,15 @@ pub struct Answer {
     pub interface: String,
     /// The window.
     pub window: WindowName,
+    /// What is known of the pair, or of the node as source and as destination.
+    pub flows: Vec<Flow<()>>,
+}
+
+/// What a report is asked, and what a window knows of it.
+#[derive(Debug)]
+pub struct Asked {
+    /// The question.
+    pub about: About,
     /// What is known of the pair, or of the node as source and as destination.
     pub flows: Vec<Flow<()>>,
 }

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use crane_model::Flow;
-
 use super::answer::{About, Answer, WindowName};
 use super::batch::{Batch, Cut};
 use super::budget::Budget;
+use super::conversations;
 use super::groups::Groups;
 use super::past::Past;
 use super::ring::RingReader;
@@ -21,7 +20,6 @@ use super::summary::Summary;
 use super::view::{Lists, Views};
 use super::window::{WindowClock, wall_clock};
 use super::windows::Windows;
-use crate::export::hitters::Hitters;
 use crate::export::metrics::BatchMetrics;
 use crate::export::snapshot::InterfaceView;
 use crate::names::Names;
@@ -98,10 +96,11 @@ impl Interface {
                 options.clock,
                 options.past,
                 options.scale,
+                Arc::clone(&options.tally),
                 options.blueprint,
                 options.budget,
-                options.names.map(Groups::new),
-            )?,
+            )?
+            .with_groups(options.names.map(Groups::new)),
             name: options.name,
             tally: options.tally,
             ring: options.ring,
@@ -224,11 +223,19 @@ impl Interface {
         self.view.as_ref()
     }
 
-    /// What is known when it has ended, with the `top` heaviest pairs. The
+    /// What is known when it has ended, with the `top` heaviest. The
     /// windows of the past go with it.
     pub fn summary(&mut self, top: usize) -> crane_model::Result<Summary> {
-        let windows = self.windows.past().map(Past::take_windows);
-        let sketches = &self.windows.widest().sketches;
+        let past = self.windows.past();
+        let wanted = past.as_ref().map(|past| past.wanted().clone());
+        let wanted = wanted.unwrap_or_default();
+        let windows = past.map(Past::take_windows);
+        let widest = self.windows.widest();
+        let sketches = &widest.sketches;
+        let conversations = match wanted.both {
+            true => conversations::heaviest(sketches, top, wanted.by)?,
+            false => Vec::new(),
+        };
         Ok(Summary {
             name: self.name.clone(),
             tally: Arc::clone(&self.tally),
@@ -236,7 +243,17 @@ impl Interface {
             expansions: sketches.pairs.expansions(),
             memory_bytes: self.windows.memory_bytes(),
             saturated: sketches.is_saturated()?,
-            top: Hitters::of(sketches.named_pairs(), top),
+            exact: sketches.is_exact(),
+            pairs: sketches.pairs.distinct(),
+            most_unlisted: sketches.most_unlisted(),
+            wanted_top: top,
+            stored_packets: widest.packets,
+            stored_bytes: widest.bytes,
+            top: sketches.heaviest_pairs(top),
+            sources: sketches.heaviest_sources(top),
+            destinations: sketches.heaviest_destinations(top),
+            conversations,
+            asked: sketches.asked(&wanted.ask)?,
             names: self.windows.groups().map(Groups::names).cloned(),
             groups: self.windows.groups().map(Groups::seen),
             windows: windows.unwrap_or_default(),
@@ -257,24 +274,13 @@ impl Interface {
         about: About,
     ) -> Option<crane_model::Result<Answer>> {
         let (window, found) = self.windows.meant(asked)?;
-        let flows = match about {
-            About::Flow(pair) => found.sketches.pair(pair).map(|flow| vec![unnamed(flow)]),
-            About::Node(node) => {
-                let flows = found.sketches.node(node);
-                flows.map(|flows| flows.map(unnamed).to_vec())
-            }
-        };
+        let flows = found.sketches.answer(about);
         Some(flows.map(|flows| Answer {
             interface: self.name.clone(),
             window,
             flows,
         }))
     }
-}
-
-/// The same without the name that was asked for.
-fn unnamed<K>(flow: Flow<K>) -> Flow<()> {
-    flow.rename(|_| ())
 }
 
 #[cfg(test)]
@@ -295,7 +301,7 @@ mod tests {
     #[test]
     fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
         let config = config::Sketch::default();
-        let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+        let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
         let (mut writer, ring) = ring(64, thread::current(), 3);
         let tally = Arc::new(Tally::default());
         let past = Instant::now() - Duration::from_secs(1);

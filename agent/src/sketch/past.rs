@@ -6,14 +6,29 @@ use std::collections::HashMap;
 use crane_model::name::Name;
 use crane_model::{Arrival, Flow};
 
+use super::answer::{About, Asked, By};
 use super::batch::Batch;
 use super::sketches::Sketches;
 use super::window::Window;
 use crate::edge::Pair;
-use crate::export::hitters::Hitters;
 
 /// More windows than anyone reads; memory has to end somewhere.
 const MOST_WINDOWS: usize = 100_000;
+
+/// What a report wants to know of a file.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Entries in the list of a window; none if windows are not reported.
+    pub windows: Option<usize>,
+    /// What that list and conversations are ordered by.
+    pub by: By,
+    /// Count exactly, too.
+    pub exactly: bool,
+    /// Pairs and nodes to tell of, whether they are heavy or not.
+    pub ask: Vec<About>,
+    /// Conversations, too.
+    pub both: bool,
+}
 
 /// What is kept of a window that is over.
 pub struct PastWindow {
@@ -25,8 +40,10 @@ pub struct PastWindow {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The pairs with most packets.
+    /// The heaviest pairs.
     pub top: Vec<Flow<Pair>>,
+    /// What was asked.
+    pub asked: Vec<Asked>,
 }
 
 /// A pair as it was, and what the sketch says of it.
@@ -41,8 +58,7 @@ pub struct Compared {
 
 /// The past of one file.
 pub struct Past {
-    /// Pairs in the list of a window; none if windows are not reported.
-    top: Option<usize>,
+    wanted: Wanted,
     windows: Vec<PastWindow>,
     /// Whether there were more windows than are kept.
     forgets: bool,
@@ -52,15 +68,19 @@ pub struct Past {
 }
 
 impl Past {
-    /// Keeps windows with so many pairs each, if any, and counts exactly if
-    /// that is wanted.
-    pub fn new(top: Option<usize>, exactly: bool) -> Self {
+    /// Keeps what is wanted.
+    pub fn new(wanted: Wanted) -> Self {
         Self {
-            top,
+            exact: wanted.exactly.then(HashMap::default),
+            wanted,
             windows: Vec::new(),
             forgets: false,
-            exact: exactly.then(HashMap::default),
         }
+    }
+
+    /// What is kept.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
     /// Counts a batch exactly, if that is wanted.
@@ -72,23 +92,29 @@ impl Past {
     }
 
     /// Keeps what a report says of a window of `interface`.
-    pub fn remember(&mut self, over: &Window, interface: &str) {
-        let Some(top) = self.top else {
-            return;
+    pub fn remember(&mut self, over: &Window, interface: &str) -> crane_model::Result<()> {
+        let Some(top) = self.wanted.windows else {
+            return Ok(());
         };
         if self.windows.len() == MOST_WINDOWS {
             if !std::mem::replace(&mut self.forgets, true) {
                 tracing::warn!(interface, "the report ends after {MOST_WINDOWS} windows");
             }
-            return;
+            return Ok(());
         }
+        let heaviest = over.sketches.heaviest_pairs(top);
         self.windows.push(PastWindow {
             start: over.start,
             end: over.end.unwrap_or(u64::MAX),
             packets: over.packets,
             bytes: over.bytes,
-            top: Hitters::of(over.sketches.named_pairs(), top).by_packets,
+            top: match self.wanted.by {
+                By::Packets => heaviest.by_packets,
+                By::Bytes => heaviest.by_bytes,
+            },
+            asked: over.sketches.asked(&self.wanted.ask)?,
         });
+        Ok(())
     }
 
     /// The windows that are over; they are handed out once.

@@ -14,7 +14,7 @@ use super::batch::Cut;
 use super::budget::Budget;
 use super::interface::{Interface, Options};
 use super::key::Key;
-use super::past::Past;
+use super::past::{Past, Wanted};
 use super::ring::{RingWriter, ring};
 use super::sketches::Blueprint;
 use super::slot::Slot;
@@ -47,10 +47,8 @@ pub enum Mode {
     Replay {
         /// How long windows are; none for a single one.
         window: Option<WindowLength>,
-        /// Report on each of them.
-        history: bool,
-        /// Count exactly, too.
-        exactly: bool,
+        /// What is reported of each file.
+        wanted: Wanted,
         /// Answer queries about files that have ended.
         serve: bool,
         /// Store packets; otherwise they are only decoded.
@@ -79,7 +77,6 @@ pub struct Pipeline {
     names: Option<Arc<Names>>,
     shared: Budget,
     windows: u64,
-    top: usize,
     /// Which packets are looked at, if not all are.
     sampling: u64,
     /// What files may have, by the names of their interfaces.
@@ -93,7 +90,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// Starts a worker without interfaces; lists have `top` entries.
     pub fn start(config: &Config, mode: Mode, top: usize, key: &Key) -> anyhow::Result<Self> {
-        let blueprint = Blueprint::new(&config.sketch, config.capture.sample, key.secret)?;
+        let blueprint = Blueprint::new(&config.sketch, key.secret)?;
         let names = config.networks.clone();
         let (sharing, windows, cut, keep_ended) = match mode {
             Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
@@ -136,7 +133,6 @@ impl Pipeline {
             names,
             shared: budget,
             windows,
-            top,
             sampling: key.sampling,
             granted: HashMap::new(),
             origin: Instant::now(),
@@ -168,23 +164,18 @@ impl Pipeline {
 
     /// Adds an interface or file. It ends when the returned end is dropped.
     pub fn add(&mut self, name: &str) -> anyhow::Result<InterfaceWriter> {
-        let (sharing, budget, past, clock) = match self.mode {
-            Mode::Live(interfaces, length) => {
+        let (sharing, budget, past, clock) = match &self.mode {
+            &Mode::Live(interfaces, length) => {
                 let cadence = Cadence::new(self.origin, length, Instant::now());
                 let clock = WindowClock::Monotonic(cadence);
                 (interfaces, self.shared.clone(), None, clock)
             }
-            Mode::Replay {
-                window,
-                history,
-                exactly,
-                ..
-            } => {
+            Mode::Replay { window, wanted, .. } => {
+                let (window, past) = (*window, Past::new(wanted.clone()));
                 let budget = self.budget_of_a_file(name)?;
-                let windows = history.then_some(self.top);
                 let by_packets = |length| WindowClock::Packets(PacketTime::new(length));
                 let clock = window.map_or(WindowClock::Never, by_packets);
-                (1, budget, Some(Past::new(windows, exactly)), clock)
+                (1, budget, Some(past), clock)
             }
         };
         let capture = &self.config.capture;
@@ -306,8 +297,7 @@ mod tests {
         for serve in [false, true] {
             let mode = Mode::Replay {
                 window: None,
-                history: true,
-                exactly: false,
+                wanted: Wanted::default(),
                 serve,
                 sketch: true,
             };

@@ -117,7 +117,7 @@ mod tests {
     /// An interface and the other end of its ring.
     fn interface() -> (Interface, RingWriter) {
         let config = config::Sketch::default();
-        let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+        let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
         let (writer, ring) = ring(65536, std::thread::current(), 4096);
         let interface = Interface::new(Options {
             name: "eth0".into(),
@@ -177,7 +177,7 @@ mod tests {
 
     fn packets(answer: &mut oneshot::Receiver<Reply>) -> Option<u64> {
         let answers = answer.try_recv().ok()?.unwrap();
-        Some(answers[0].flows[0].packets)
+        Some(answers[0].flows[0].packets.estimate)
     }
 
     #[test]

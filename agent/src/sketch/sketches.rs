@@ -3,27 +3,29 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crane_model::crown::BYTES_PER_PACKET;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
+use super::answer::{About, Asked, By};
 use super::batch::Batch;
 use super::budget::Budget;
+use super::sampling::Sampling;
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
+use crate::export::hitters::Hitters;
 
 /// How sketches are built, whatever their size. The device is opened and the
 /// weights are put there once, for all of them.
 pub struct Blueprint {
     profile: Arc<Profile>,
     secret: Secret,
-    one_in: u32,
 }
 
 /// Three sketches of the same packets.
 pub struct Sketches {
-    /// Each packet stands for this many.
-    one_in: u32,
+    sampling: Sampling,
     /// By source and destination.
     pub pairs: Crane,
     sources: Crane,
@@ -31,8 +33,8 @@ pub struct Sketches {
 }
 
 impl Blueprint {
-    /// Sketches as `config` wants them, of one packet in so many.
-    pub fn new(config: &config::Sketch, one_in: u32, secret: Secret) -> anyhow::Result<Self> {
+    /// Sketches as `config` wants them.
+    pub fn new(config: &config::Sketch, secret: Secret) -> anyhow::Result<Self> {
         let device = config.device.open()?;
         let weights = config.weights.as_deref();
         let profile = match config.profile {
@@ -42,15 +44,19 @@ impl Blueprint {
         Ok(Self {
             profile: Arc::new(profile),
             secret,
-            one_in,
         })
     }
 
     /// Empty sketches for the window numbered `window`.
-    pub fn build(&self, budget: &Budget, window: u64) -> crane_model::Result<Sketches> {
+    pub fn build(
+        &self,
+        budget: &Budget,
+        window: u64,
+        sampling: Sampling,
+    ) -> crane_model::Result<Sketches> {
         let crane = |allowance| Crane::new(&self.profile, self.secret, window, allowance);
         Ok(Sketches {
-            one_in: self.one_in,
+            sampling,
             pairs: crane(budget.for_pairs())?,
             sources: crane(budget.for_nodes())?,
             destinations: crane(budget.for_nodes())?,
@@ -106,7 +112,61 @@ impl Sketches {
         let narrow = narrow.map(move |flow| flow.rename(|name| key(name.any())));
         let wide = crane.named::<Wide>();
         let wide = wide.map(move |flow| flow.rename(|name| key(name.any())));
-        narrow.chain(wide).map(|flow| self.honest(flow))
+        narrow.chain(wide).map(|flow| self.sampling.honest(flow))
+    }
+
+    /// Whether every pair and node is counted exactly.
+    pub fn is_exact(&self) -> bool {
+        let cranes = [&self.pairs, &self.sources, &self.destinations];
+        !self.sampling.is_sampled() && cranes.into_iter().all(Crane::is_exact)
+    }
+
+    /// How many packets a pair may have had, or bytes, that has no name here.
+    pub fn most_unnamed(&self, by: By) -> u64 {
+        most_unnamed(&self.pairs, by)
+    }
+
+    /// How many packets a pair may have had that no list has: one without a name,
+    /// or one of which a sample has most likely seen nothing.
+    pub fn most_unlisted(&self) -> u64 {
+        self.most_unnamed(By::Packets)
+            .max(self.sampling.most_unseen())
+    }
+
+    /// The `top` heaviest pairs, as far as none is missing.
+    pub fn heaviest_pairs(&self, top: usize) -> Hitters<Pair> {
+        complete(Hitters::of(self.named_pairs(), top), &self.pairs)
+    }
+
+    /// The `top` heaviest senders, as far as none is missing.
+    pub fn heaviest_sources(&self, top: usize) -> Hitters<IpAddr> {
+        complete(Hitters::of(self.named_sources(), top), &self.sources)
+    }
+
+    /// The `top` heaviest receivers, as far as none is missing.
+    pub fn heaviest_destinations(&self, top: usize) -> Hitters<IpAddr> {
+        let heaviest = Hitters::of(self.named_destinations(), top);
+        complete(heaviest, &self.destinations)
+    }
+
+    /// What is known of a pair, or of a node as source and as destination.
+    pub fn answer(&self, about: About) -> crane_model::Result<Vec<Flow<()>>> {
+        Ok(match about {
+            About::Flow(pair) => vec![unnamed(self.pair(pair)?)],
+            About::Node(node) => self.node(node)?.map(unnamed).to_vec(),
+        })
+    }
+
+    /// The answers to all that a report is asked.
+    pub fn asked(&self, asked: &[About]) -> crane_model::Result<Vec<Asked>> {
+        let answer = |about: &About| {
+            let flows = self.answer(*about)?;
+            Ok(Asked {
+                about: *about,
+                flows,
+            })
+        };
+        asked.iter().map(answer).collect()
     }
 
     /// What is known of a pair.
@@ -128,24 +188,7 @@ impl Sketches {
             AnyName::Narrow(name) => crane.flow(name)?.rename(|_| key),
             AnyName::Wide(name) => crane.flow(name)?.rename(|_| key),
         };
-        Ok(self.honest(flow))
-    }
-
-    /// An answer of a sketch, no surer of itself than sampling allows: three
-    /// standard deviations to both sides, but no fewer than were seen.
-    fn honest<K>(&self, flow: Flow<K>) -> Flow<K> {
-        if self.one_in == 1 {
-            return flow;
-        }
-        let one_in = u64::from(self.one_in);
-        let spread = (flow.packets.saturating_mul(one_in - 1) as f64).sqrt();
-        let spread = (3.0 * spread).ceil() as u64;
-        Flow {
-            low: flow.low.saturating_sub(spread).max(flow.low / one_in),
-            high: flow.high.saturating_add(spread),
-            bytes_at_least: flow.bytes_at_least / one_in,
-            ..flow
-        }
+        Ok(self.sampling.honest(flow))
     }
 
     /// Stores a batch in all three.
@@ -157,6 +200,33 @@ impl Sketches {
         self.destinations.store(batch.narrow.destinations())?;
         self.destinations.store(batch.wide.destinations())
     }
+}
+
+/// The same without the name that was asked for.
+fn unnamed<K>(flow: Flow<K>) -> Flow<()> {
+    flow.rename(|_| ())
+}
+
+/// How many packets or bytes an entry may have had that has no name. Sketches
+/// rank by both, with a fixed weight.
+fn most_unnamed(crane: &Crane, by: By) -> u64 {
+    let packets = crane.most_unnamed();
+    match by {
+        By::Packets => packets,
+        By::Bytes => packets.saturating_mul(BYTES_PER_PACKET),
+    }
+}
+
+/// The lists up to where one that has no name might belong.
+fn complete<K>(mut hitters: Hitters<K>, crane: &Crane) -> Hitters<K> {
+    let [packets, bytes] = [By::Packets, By::Bytes].map(|by| most_unnamed(crane, by));
+    if !crane.is_exact() {
+        hitters
+            .by_packets
+            .retain(|flow| flow.packets.estimate > packets);
+        hitters.by_bytes.retain(|flow| flow.bytes.estimate > bytes);
+    }
+    hitters
 }
 
 #[cfg(test)]
@@ -175,40 +245,18 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_makes_answers_less_sure() {
-        let config = config(config::Profile::Packed, 1 << 20);
-        let blueprint = Blueprint::new(&config, 4, Secret::from_seed(1)).unwrap();
-        let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();
-        let sketches = blueprint.build(&budget, 0).unwrap();
-        let flow = |packets| Flow {
-            key: (),
-            packets,
-            low: packets,
-            high: packets,
-            bytes: Some(400),
-            bytes_at_least: 400,
-        };
-        let sure = sketches.honest(flow(40_000));
-        assert_eq!(
-            (sure.low, sure.packets, sure.high),
-            (38_960, 40_000, 41_040)
-        );
-        assert_eq!(sure.bytes_at_least, 100, "what was seen");
-        let small = sketches.honest(flow(8));
-        assert_eq!((small.low, small.high), (2, 23), "two were seen");
-    }
-
-    #[test]
     fn sketches_keep_to_their_budget() {
         for profile in [config::Profile::Packed, config::Profile::Paper] {
             for memory in [64 << 10, 100_000, 512 << 10, 4 << 20] {
                 let config = config(profile, memory);
-                let blueprint = Blueprint::new(&config, 1, Secret::from_seed(1)).unwrap();
+                let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
                 let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();
-                let mut sketches = blueprint.build(&budget, 0).unwrap();
+                let mut sketches = blueprint
+                    .build(&budget, 0, Sampling::new(1, Arc::default(), 0))
+                    .unwrap();
                 fill(&blueprint, &mut sketches, memory);
                 let sources: Vec<_> = sketches.named_sources().collect();
-                assert_eq!((sources.len(), sources[0].packets), (1, 40_000));
+                assert_eq!((sources.len(), sources[0].packets.estimate), (1, 40_000));
             }
         }
     }

@@ -1,7 +1,10 @@
 //! What is known of an interface when it has ended.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::answer::Asked;
+use super::conversations::Conversation;
 use super::past::{Compared, PastWindow};
 use crate::edge::Pair;
 use crate::export::hitters::Hitters;
@@ -23,8 +26,28 @@ pub struct Summary {
     pub memory_bytes: usize,
     /// Whether counts may be too low because a cell is full.
     pub saturated: bool,
-    /// The heaviest pairs.
+    /// Whether every pair and node was counted exactly.
+    pub exact: bool,
+    /// How many pairs there are, estimated unless exact; none if nothing tells.
+    pub pairs: Option<u64>,
+    /// All pairs with more packets than this could be listed.
+    pub most_unlisted: u64,
+    /// How many entries the lists may have.
+    pub wanted_top: usize,
+    /// Packets that were stored, scaled if sampled.
+    pub stored_packets: u64,
+    /// Their bytes.
+    pub stored_bytes: u64,
+    /// The heaviest pairs, as far as none is missing; so all lists.
     pub top: Hitters<Pair>,
+    /// The heaviest senders.
+    pub sources: Hitters<IpAddr>,
+    /// The heaviest receivers.
+    pub destinations: Hitters<IpAddr>,
+    /// The heaviest conversations, if they were wanted.
+    pub conversations: Vec<Conversation>,
+    /// What was asked.
+    pub asked: Vec<Asked>,
     /// Names of networks, if there are any.
     pub names: Option<Arc<Names>>,
     /// What was sent between them, exactly.

@@ -9,10 +9,12 @@ use super::batch::Batch;
 use super::budget::Budget;
 use super::groups::Groups;
 use super::past::{Compared, Past};
+use super::sampling::Sampling;
 use super::sketches::Blueprint;
 use super::slot::Slot;
 use super::window::{Bounds, Place, Window, WindowClock, wall_clock};
 use crate::edge::Edge;
+use crate::tally::{Ignored, Tally};
 
 /// The number of a window over all packets, among those that turn.
 const WHOLE: u64 = u64::MAX;
@@ -38,6 +40,10 @@ pub struct Windows {
     expansions: usize,
     /// Packets that each packet stands for.
     scale: u64,
+    /// Counts what is left out.
+    tally: Arc<Tally>,
+    /// How many had been left out when the current window began.
+    left_out: u64,
     blueprint: Arc<Blueprint>,
     budget: Budget,
 }
@@ -50,12 +56,13 @@ impl Windows {
         clock: WindowClock,
         past: Option<Past>,
         scale: u64,
+        tally: Arc<Tally>,
         blueprint: Arc<Blueprint>,
         budget: Budget,
-        groups: Option<Groups>,
     ) -> crane_model::Result<Self> {
         let window = |number, bounds| {
-            let sketches = blueprint.build(&budget, number)?;
+            let sampling = Sampling::new(scale, Arc::clone(&tally), 0);
+            let sketches = blueprint.build(&budget, number, sampling)?;
             crane_model::Result::Ok(Window::new(bounds, sketches))
         };
         Ok(Self {
@@ -67,15 +74,22 @@ impl Windows {
                 _ => None,
             },
             past,
-            groups,
+            groups: None,
             clock,
             held: None,
             begun: 1,
             expansions: 0,
             scale,
+            tally,
+            left_out: 0,
             blueprint,
             budget,
         })
+    }
+
+    /// The same, which count between networks as well.
+    pub fn with_groups(self, groups: Option<Groups>) -> Self {
+        Self { groups, ..self }
     }
 
     /// The window that is being filled.
@@ -233,12 +247,24 @@ impl Windows {
     fn turn(&mut self, bounds: Bounds) -> anyhow::Result<()> {
         // Gives its memory back before the next one asks for any.
         self.last = None;
-        let sketches = self.blueprint.build(&self.budget, self.begun)?;
+        // What is handed over just now may have been left out a while ago, but
+        // not before the window that is over. Files are read far ahead.
+        let left_out = match self.clock {
+            WindowClock::Monotonic(_) => self.tally.ignored(Ignored::Sampled),
+            _ => 0,
+        };
+        let before = std::mem::replace(&mut self.left_out, left_out);
+        let sampling = Sampling::new(self.scale, Arc::clone(&self.tally), before);
+        let sketches = self.blueprint.build(&self.budget, self.begun, sampling)?;
         self.begun += 1;
+        // Windows of packets that end early: the clock was set back.
+        if matches!(self.clock, WindowClock::Packets(_)) && self.current.ends_after(bounds.start) {
+            self.current.cut();
+        }
         let next = Window::new(Some(bounds), sketches);
         let over = std::mem::replace(&mut self.current, next);
         if let Some(past) = &mut self.past {
-            past.remember(&over, &self.interface);
+            past.remember(&over, &self.interface)?;
         }
         self.last = Some(over);
         Ok(())
@@ -257,7 +283,11 @@ impl Windows {
         match (&self.clock, self.current.end) {
             _ if self.current.packets == 0 => {}
             (WindowClock::Monotonic(_), _) => self.turn_at(Instant::now(), wall_clock())?,
-            (_, Some(end)) => self.turn(Bounds { start: end, end })?,
+            (_, Some(_)) => {
+                self.current.cut();
+                let end = self.current.end.unwrap_or(u64::MAX);
+                self.turn(Bounds { start: end, end })?;
+            }
             (_, None) => {}
         }
         Ok(u64::from(held.is_some()))

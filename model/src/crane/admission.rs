@@ -6,12 +6,15 @@
 //! hold what the other one has had. So nothing is counted twice, and where
 //! layers guarantee their bounds, every edge has one, always.
 
+use std::sync::OnceLock;
+
 use crate::Result;
 use crate::arrival::Arrival;
 use crate::codes::Codes;
 use crate::crown::{BYTES_PER_PACKET, Count, Crown};
 use crate::layers::{Allotment, Bounds, Layers};
 use crate::name::{AnyName, Name};
+use crate::sizes::{LearntSizes, PacketSizes};
 use crate::witnesses::Witnesses;
 
 /// Edges stored between two looks at the noise.
@@ -27,8 +30,10 @@ pub(crate) struct Layered {
     pub(super) witnesses: Witnesses,
     pub(super) layers: Box<dyn Layers>,
     worth: Bounds,
-    /// The bound of a pair that never occurred, in the middle.
-    pub(super) noise: u64,
+    /// What packets weigh.
+    pub(super) sizes: PacketSizes,
+    /// What those of the layers weigh, worked out once after a store.
+    pub(super) learnt_sizes: OnceLock<LearntSizes>,
     /// No crown entry ranks below this.
     floor: u64,
     since_noise: usize,
@@ -101,7 +106,8 @@ impl Layered {
             crown,
             witnesses,
             layers,
-            noise: 0,
+            sizes: PacketSizes::NONE,
+            learnt_sizes: OnceLock::new(),
             since_noise: 0,
             since_floor: 0,
             scratch: Scratch::default(),
@@ -111,7 +117,13 @@ impl Layered {
     /// Takes note of what came into crown and layers from elsewhere.
     pub(super) fn begin(&mut self) {
         self.floor = self.crown.floor();
+        self.invalidate();
+    }
+
+    /// Forgets what was worked out for answers.
+    fn invalidate(&mut self) {
         self.layers.invalidate();
+        self.learnt_sizes.take();
     }
 
     /// The next batch looks at the noise.
@@ -131,7 +143,7 @@ impl Layered {
 
     /// Stores a batch in which no edge occurs twice.
     pub(super) fn store<N: Name>(&mut self, batch: &[Arrival<N>]) -> Result<()> {
-        self.layers.invalidate();
+        self.invalidate();
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         self.count_crowned(batch, &mut scratch);
@@ -141,8 +153,7 @@ impl Layered {
             let bounds = self.layers.bounds(&ids.collect::<Vec<u64>>())?;
             for (at, before) in heavy.iter().zip(bounds) {
                 let arrival = &batch[*at as usize];
-                let bound = before.saturating_add(arrival.packets);
-                if !self.admit(arrival, bound, arrival.packets, moved) {
+                if !self.admit(arrival, before, arrival.packets, moved) {
                     rest.push(*at, arrival);
                 }
             }
@@ -175,7 +186,8 @@ impl Layered {
                 continue;
             }
             let id = arrival.id;
-            self.witnesses.note(id, arrival.packets);
+            self.witnesses.note(id, arrival.packets, arrival.bytes);
+            self.sizes.note(arrival.packets, arrival.bytes);
             let (crown, spot) = (&mut self.crown, self.codes.spot(id));
             if crown.count(spot, &arrival.name, arrival.packets, arrival.bytes) {
                 continue;
@@ -208,22 +220,28 @@ impl Layered {
     }
 
     /// Moves an edge that outranks the lightest of its bucket to the crown, and
-    /// says whether it did. Of its packets the layers never saw `unseen`.
+    /// says whether it did. The layers know of no more than `known` packets, and
+    /// have not seen `unseen` of those that arrived.
     fn admit<N: Name>(
         &mut self,
         arrival: &Arrival<N>,
-        bound: u64,
+        known: u64,
         unseen: u64,
         moved: &mut Moved,
     ) -> bool {
         let spot = self.codes.spot(arrival.id);
-        let count = match self.worth {
-            Bounds::Guaranteed => count_on_admission(arrival, bound, self.noise),
+        let bound = known.saturating_add(unseen);
+        let noise = self.layers.noise(bound).middle;
+        let mut count = match self.worth {
+            Bounds::Guaranteed => count_on_admission(arrival, bound, noise),
             Bounds::Likely => {
                 let lightest = self.crown.lightest::<N>(spot);
-                likely_count_on_admission(arrival, bound, self.noise, lightest)
+                likely_count_on_admission(arrival, bound, noise, lightest)
             }
         };
+        if self.layers.is_at_limit(known) {
+            count.slack = u64::MAX;
+        }
         let admitted = self.outranks::<N>(count.rank(), spot);
         if admitted {
             self.crown
@@ -263,7 +281,7 @@ impl Layered {
         }
         if self.since_noise >= NOISE_EVERY {
             self.since_noise = 0;
-            self.noise = self.layers.noise()?;
+            self.layers.look_at_noise()?;
         }
         Ok(())
     }
@@ -273,20 +291,20 @@ impl Layered {
 /// own. Of bytes they know nothing: what it had before is guessed, to rank by.
 fn count_on_admission<N>(arrival: &Arrival<N>, bound: u64, noise: u64) -> Count {
     let packets = bound.saturating_sub(noise).max(arrival.packets);
+    let earlier = packets - arrival.packets;
     let mean_bytes = arrival.bytes / arrival.packets.max(1);
     Count {
         packets,
+        earlier,
         slack: bound.saturating_sub(packets),
         bytes: arrival.bytes,
-        all_bytes: bound <= arrival.packets,
-        guessed_bytes: (packets - arrival.packets).saturating_mul(mean_bytes),
+        guessed_bytes: earlier.saturating_mul(mean_bytes),
     }
 }
 
 /// The same where bounds can be wrong without limit. They are believed no
 /// further than the rank of the lightest: no admission then adds more to the
-/// crown than the packets that arrived, as in Space-Saving. And nothing proves
-/// that all bytes were counted.
+/// crown than the packets that arrived, as in Space-Saving.
 fn likely_count_on_admission<N>(
     arrival: &Arrival<N>,
     bound: u64,
@@ -295,10 +313,8 @@ fn likely_count_on_admission<N>(
 ) -> Count {
     let believed = arrival.packets.saturating_add(lightest);
     let count = count_on_admission(arrival, bound.min(believed.saturating_add(noise)), noise);
-    let earlier = count.packets - arrival.packets;
     Count {
-        slack: bound.saturating_sub(count.packets).max(earlier),
-        all_bytes: false,
+        slack: bound.saturating_sub(count.packets).max(count.earlier),
         ..count
     }
 }

@@ -1,52 +1,140 @@
 //! Answers of crown and layers. The crown counts by itself; only who is not
-//! there is looked for in the layers.
+//! there is looked for in the layers. Witnesses are known exactly, wherever
+//! they are.
 
 use super::Layered;
 use crate::Result;
-use crate::answer::Flow;
-use crate::crown::Count;
-use crate::name::Name;
+use crate::answer::{Amount, Flow};
+use crate::crown::{Count, Crown, MOST_BYTES};
+use crate::layers::{Bounds, Likely};
+use crate::name::{AnyName, Name, Narrow, Wide};
+use crate::sizes::LearntSizes;
 use crate::witnesses::UncrownedWitnesses;
 
 impl Layered {
     /// What is known of each of these edges.
     pub(super) fn flows<N: Name>(&self, names: &[N]) -> Result<Vec<Flow<N>>> {
-        let (crowned, below) = self.look_up(names);
-        let estimates = self.layers.estimates(&below, &|| self.uncrowned())?;
-        let mut estimates = estimates.into_iter();
-        let answers = names.iter().zip(crowned);
+        let places: Vec<_> = names.iter().map(|name| self.place(name)).collect();
+        let below = places.iter().filter(|(_, count)| count.is_none());
+        let below: Vec<u64> = below.map(|(id, _)| *id).collect();
+        let mut estimates = self.estimates(&below)?.into_iter();
+        let sizes = self.learnt_sizes()?;
+        let answers = names.iter().zip(places);
         Ok(answers
-            .map(|(name, count)| match count {
-                Some(count) => Flow::of_crown(*name, &count),
-                None => Flow::of_layers(*name, estimates.next().unwrap_or_default()),
+            .map(|(name, (id, count))| {
+                let flow = match count {
+                    Some(count) => self.of_crown(*name, &count),
+                    None => self.of_layers(*name, &estimates.next().unwrap_or_default(), sizes),
+                };
+                match self.witnesses.total(id) {
+                    Some(total) => Flow::exact(*name, total),
+                    None => flow,
+                }
             })
             .collect())
+    }
+
+    fn known_count(&self, bound: u64) -> Result<Option<u64>> {
+        self.layers.known_count(bound, &|| self.uncrowned())
+    }
+
+    fn estimates(&self, ids: &[u64]) -> Result<Vec<Likely>> {
+        self.layers.estimates(ids, &|| self.uncrowned())
+    }
+
+    /// What packets of the layers weigh.
+    fn learnt_sizes(&self) -> Result<&LearntSizes> {
+        if let Some(sizes) = self.learnt_sizes.get() {
+            return Ok(sizes);
+        }
+        let UncrownedWitnesses { witnesses, .. } = self.uncrowned();
+        let ids: Vec<u64> = witnesses.iter().map(|witness| witness.id).collect();
+        let estimates = self.estimates(&ids)?;
+        let weighed = estimates.iter().zip(&witnesses);
+        let weighed = weighed.map(|(likely, witness)| (likely.packets[1], witness.bytes));
+        let sizes = LearntSizes::new(weighed.collect(), self.sizes);
+        Ok(self.learnt_sizes.get_or_init(|| sizes))
+    }
+
+    /// What the crown says: what it counted is certain, what was before is not.
+    fn of_crown<K>(&self, key: K, count: &Count) -> Flow<K> {
+        let (counted, bound) = (count.counted(), count.bound());
+        let earlier_at_most = bound - counted;
+        let earlier_low = earlier_at_most.saturating_sub(self.layers.noise(earlier_at_most).high);
+        let ends = self.guaranteed(counted, (bound < u64::MAX).then_some(bound));
+        let known = match earlier_at_most {
+            0 => None,
+            // Without an answer, what was believed on admission is one.
+            _ => self.known_count(bound).unwrap_or_default(),
+        };
+        let estimate = known.unwrap_or(count.packets);
+        let likely = [(counted + earlier_low).min(estimate), estimate, bound];
+        let packets = Amount::within(ends, likely);
+
+        let mean = count.bytes as f64 / counted.max(1) as f64;
+        let all_counted = count.bytes < MOST_BYTES;
+        let earlier_bytes = |packets: u64, size: f64| (packets as f64 * size) as u64;
+        let most = ends
+            .1
+            .and_then(|_| earlier_at_most.checked_mul(self.sizes.most));
+        let most = most.filter(|_| all_counted);
+        let ends = self.guaranteed(count.bytes, most.map(|most| count.bytes + most));
+        let likely = [
+            earlier_bytes(
+                packets.low - counted,
+                self.sizes.least.min(self.sizes.most) as f64,
+            ),
+            earlier_bytes(packets.estimate - counted, mean),
+            earlier_bytes(earlier_at_most, self.sizes.most as f64),
+        ];
+        let bytes = likely.map(|earlier| count.bytes.saturating_add(earlier));
+        Flow {
+            key,
+            packets,
+            bytes: Amount::within(ends, bytes),
+        }
+    }
+
+    /// What layers say. Of bytes they know nothing, but what packets weigh.
+    fn of_layers<K>(&self, key: K, likely: &Likely, sizes: &LearntSizes) -> Flow<K> {
+        let packets = Amount::within(self.guaranteed(0, likely.at_most), likely.packets);
+        let (least, most) = self.sizes.ends(0, likely.at_most);
+        let size = sizes.of(packets.estimate);
+        let bytes = |packets: u64, size: f64| (packets as f64 * size) as u64;
+        let likely = [
+            match packets.low {
+                0 => 0,
+                _ => bytes(packets.estimate, size.low),
+            },
+            bytes(packets.estimate, size.middle),
+            bytes(packets.estimate.max(1), size.high),
+        ];
+        Flow {
+            key,
+            packets,
+            bytes: Amount::within(self.guaranteed(least, most), likely),
+        }
+    }
+
+    /// Ends that are certain, where layers guarantee any.
+    fn guaranteed(&self, least: u64, most: Option<u64>) -> (Option<u64>, Option<u64>) {
+        match self.layers.worth() {
+            Bounds::Guaranteed => (Some(least), most),
+            Bounds::Likely => (None, None),
+        }
     }
 
     /// The upper bound of each of these edges.
     pub(super) fn bounds<N: Name>(&self, names: &[N]) -> Result<Vec<u64>> {
-        let (crowned, below) = self.look_up(names);
+        let places: Vec<_> = names.iter().map(|name| self.place(name)).collect();
+        let below = places.iter().filter(|(_, count)| count.is_none());
+        let below: Vec<u64> = below.map(|(id, _)| *id).collect();
         let mut bounds = self.layers.bounds(&below)?.into_iter();
-        let answers = crowned.into_iter();
-        Ok(answers
-            .map(|count| match count {
-                Some(count) => count.bound(),
-                None => bounds.next().unwrap_or_default(),
-            })
-            .collect())
-    }
-
-    /// What the crown has of each of these edges, and the ids of the others.
-    fn look_up<N: Name>(&self, names: &[N]) -> (Vec<Option<Count>>, Vec<u64>) {
-        let mut below = Vec::with_capacity(names.len());
-        let crowned = names.iter().map(|name| {
-            let (id, count) = self.place(name);
-            if count.is_none() {
-                below.push(id);
-            }
-            count
-        });
-        (crowned.collect(), below)
+        let bound = |(_, count): (u64, Option<Count>)| match count {
+            Some(count) => count.bound(),
+            None => bounds.next().unwrap_or_default(),
+        };
+        Ok(places.into_iter().map(bound).collect())
     }
 
     /// The id of an edge, and what the crown has of it.
@@ -58,7 +146,31 @@ impl Layered {
     /// All edges of the crown that have a name of this kind.
     pub(super) fn named<N: Name>(&self) -> impl Iterator<Item = Flow<N>> {
         let entries = self.crown.entries();
-        entries.filter_map(|(name, count)| Some(Flow::of_crown(N::of(name)?, &count)))
+        entries.filter_map(|(name, count)| {
+            let flow = self.of_crown(N::of(name)?, &count);
+            match self.witnesses.total(self.codes.id_of_any(&name)) {
+                Some(total) => Some(Flow::exact(flow.key, total)),
+                None => Some(flow),
+            }
+        })
+    }
+
+    /// How many packets an edge that is not in the crown may have had: it did not
+    /// outrank the lightest entry of its bucket, whatever of its bound is noise.
+    pub(super) fn most_unnamed(&self) -> u64 {
+        let entries = || self.crown.entries().map(|(name, _)| name);
+        let spots = entries().map(|name| self.codes.spot(self.codes.id_of_any(&name)));
+        let is_wide = |name: AnyName| matches!(name, AnyName::Wide(_));
+        // A long name has to outrank two entries.
+        let lightest = match entries().any(is_wide) {
+            true => Crown::lightest::<Wide>,
+            false => Crown::lightest::<Narrow>,
+        };
+        let lightest = spots.map(|spot| lightest(&self.crown, spot)).max();
+        let lightest = lightest.unwrap_or(0);
+        // Who reaches a higher layer by noise has that of the higher layer.
+        let with_noise = |bound| lightest.saturating_add(self.layers.noise(bound).middle);
+        with_noise(with_noise(lightest))
     }
 
     /// The witnesses that only the layers know.

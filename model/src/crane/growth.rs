@@ -68,7 +68,8 @@ impl Layered {
         let mut gone = Vec::new();
         for (name, _, total) in tables.of::<N>().entries() {
             let id = self.codes.id(&name);
-            self.witnesses.note(id, total.packets);
+            self.witnesses.note(id, total.packets, total.bytes);
+            self.sizes.note(total.packets, total.bytes);
             let spot = self.codes.spot(id);
             let count = Count::exact(total.packets, total.bytes);
             if self.outranks::<N>(count.rank(), spot) {

@@ -129,7 +129,7 @@ impl Crane {
             Store::Tables(tables) => {
                 let flow = |name: &N| {
                     let tag = self.codes.tag(self.codes.id(name));
-                    Flow::of_table(*name, tables.of::<N>().get(name, tag))
+                    Flow::exact(*name, tables.of::<N>().get(name, tag))
                 };
                 Ok(names.iter().map(flow).collect())
             }
@@ -140,7 +140,11 @@ impl Crane {
     pub fn bounds<N: Kept>(&self, names: &[N]) -> Result<Vec<u64>> {
         match &self.store {
             Store::Layered(layered) => layered.bounds(names),
-            Store::Tables(_) => Ok(self.flows(names)?.iter().map(|flow| flow.high).collect()),
+            Store::Tables(_) => Ok(self
+                .flows(names)?
+                .iter()
+                .map(|flow| flow.packets.high)
+                .collect()),
         }
     }
 
@@ -153,7 +157,7 @@ impl Crane {
         };
         let kept = tables.into_iter().flat_map(|tables| {
             let entries = tables.of::<N>().entries();
-            entries.map(|(name, _, total)| Flow::of_table(name, total))
+            entries.map(|(name, _, total)| Flow::exact(name, total))
         });
         kept.chain(layered.into_iter().flat_map(Layered::named))
     }
@@ -169,6 +173,24 @@ impl Crane {
     /// Whether every edge is known by name, and exactly.
     pub fn is_exact(&self) -> bool {
         matches!(self.store, Store::Tables(_))
+    }
+
+    /// How many edges there are: exact while all of them fit, an estimate
+    /// afterwards, none if nothing tells.
+    pub fn distinct(&self) -> Option<u64> {
+        match &self.store {
+            Store::Tables(tables) => Some(tables.len() as u64),
+            Store::Layered(layered) => {
+                let distinct = layered.witnesses.distinct();
+                (distinct > 0.0).then_some(distinct.round() as u64)
+            }
+        }
+    }
+
+    /// How many packets an edge may have had that [`named`](Self::named) leaves
+    /// out: among those with more the list is complete. 0 while all are in it.
+    pub fn most_unnamed(&self) -> u64 {
+        self.below_table().map_or(0, Layered::most_unnamed)
     }
 
     /// How full the table is, or each layer, bottom first.

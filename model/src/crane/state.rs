@@ -5,11 +5,12 @@
 
 use super::{Layered, Store};
 use crate::name::{Narrow, Wide};
+use crate::sizes::PacketSizes;
 use crate::table::{Kept, Tables};
 use crate::witnesses::Witness;
 use crate::{Crane, Error, Result};
 
-const MAGIC: &[u8; 8] = b"CRANEk02";
+const MAGIC: &[u8; 8] = b"CRANEk03";
 const TABLES: u64 = 0;
 
 fn fault<T>(what: &str) -> Result<T> {
@@ -131,12 +132,14 @@ fn save_names<N: Kept>(state: &mut Vec<u8>, tables: &Tables) {
 
 impl Layered {
     fn save(&self, state: &mut Vec<u8>) -> Result<()> {
-        put(state, self.noise);
+        put(state, self.sizes.least);
+        put(state, self.sizes.most);
         put(state, self.witnesses.limit());
         put(state, self.witnesses.all().len() as u64);
         for witness in self.witnesses.all() {
             put(state, witness.id);
-            put(state, witness.count);
+            put(state, witness.packets);
+            put(state, witness.bytes);
         }
         let crown: Vec<u64> = self.crown.to_words().collect();
         put(state, crown.len() as u64);
@@ -145,12 +148,18 @@ impl Layered {
     }
 
     fn load(&mut self, state: &mut &[u8]) -> Result<()> {
-        self.noise = number(state)?;
+        self.sizes = PacketSizes {
+            least: number(state)?,
+            most: number(state)?,
+        };
         let limit = number(state)?;
         let mut seen = Vec::new();
-        for _ in 0..count(state, 16)? {
-            let (id, count) = (number(state)?, number(state)?);
-            seen.push(Witness { id, count });
+        for _ in 0..count(state, 24)? {
+            seen.push(Witness {
+                id: number(state)?,
+                packets: number(state)?,
+                bytes: number(state)?,
+            });
         }
         if !self.witnesses.restore(limit, seen) {
             return fault("its witnesses are not possible");

@@ -9,17 +9,20 @@ pub const WAYS: usize = 8;
 /// Bytes of a place.
 pub const PLACE: usize = size_of::<Place>();
 
-/// Bits of a place's count that hold packets. Above them are the slack, whether
-/// all bytes are known, and whether the name goes on in the next place.
-const PACKET_BITS: u32 = 54;
+/// Bits of a place's count that hold packets. Above them are how many of them
+/// it had before, the slack, and whether the name goes on in the next place.
+const PACKET_BITS: u32 = 45;
 pub(super) const MOST_PACKETS: u64 = (1 << PACKET_BITS) - 1;
-const ALL_BYTES: u64 = 1 << 62;
+const EARLIER: Digits = Digits { bits: 10, kept: 5 };
+const SLACK: Digits = Digits { bits: 8, kept: 4 };
+const SLACK_AT: u32 = PACKET_BITS + EARLIER.bits;
 pub(super) const WIDE: u64 = 1 << 63;
 
 /// Bits of a place's bytes that were counted. Above them is the guess, in units
 /// of so many bytes.
 const BYTE_BITS: u32 = 48;
-pub(super) const MOST_BYTES: u64 = (1 << BYTE_BITS) - 1;
+/// The most bytes that can be counted.
+pub const MOST_BYTES: u64 = (1 << BYTE_BITS) - 1;
 pub(super) const GUESS_UNIT: u64 = 4096;
 
 /// One of the places of a bucket. An empty one counts 0.
@@ -48,11 +51,18 @@ impl Place {
     }
 
     pub(super) fn count(&self) -> Count {
+        let packets = self.packets();
         Count {
-            packets: self.packets(),
-            slack: slack(self.count >> PACKET_BITS & 0xff),
+            packets,
+            // One packet at least was counted.
+            earlier: EARLIER
+                .value(self.count >> PACKET_BITS)
+                .min(packets.saturating_sub(1)),
+            slack: match packets {
+                MOST_PACKETS => u64::MAX,
+                _ => SLACK.value(self.count >> SLACK_AT),
+            },
             bytes: self.bytes & MOST_BYTES,
-            all_bytes: self.count & ALL_BYTES != 0,
             guessed_bytes: (self.bytes >> BYTE_BITS) * GUESS_UNIT,
         }
     }
@@ -62,43 +72,61 @@ impl Place {
         let sum = self.packets().saturating_add(packets).min(MOST_PACKETS);
         self.count = self.count & !MOST_PACKETS | sum;
         let sum = (self.bytes & MOST_BYTES).saturating_add(bytes);
-        if sum > MOST_BYTES {
-            self.count &= !ALL_BYTES;
-        }
         self.bytes = self.bytes & !MOST_BYTES | sum.min(MOST_BYTES);
     }
 }
 
 /// The two words of a count.
 pub(super) fn packed(count: &Count) -> [u64; 2] {
-    let known = count.all_bytes && count.bytes <= MOST_BYTES;
-    let all_bytes = if known { ALL_BYTES } else { 0 };
     // Never 0, which is an empty place.
     let packets = count.packets.clamp(1, MOST_PACKETS);
+    let earlier = EARLIER.code(count.earlier) << PACKET_BITS;
+    let slack = SLACK.code(count.slack) << SLACK_AT;
     let guess = (count.guessed_bytes / GUESS_UNIT).min(u64::MAX >> BYTE_BITS);
     [
-        packets | slack_code(count.slack) << PACKET_BITS | all_bytes,
+        packets | earlier | slack,
         count.bytes.min(MOST_BYTES) | guess << BYTE_BITS,
     ]
 }
 
-/// Slacks up to 15 as they are, larger ones rounded up to four binary digits.
-fn slack_code(slack: u64) -> u64 {
-    if slack < 16 {
-        return slack;
-    }
-    let mut shift = u64::from(60 - slack.leading_zeros());
-    let mut digits = slack.div_ceil(1 << shift);
-    if digits == 16 {
-        (shift, digits) = (shift + 1, 8);
-    }
-    (16 + (shift - 1) * 8 + digits - 8).min(255)
+/// A number as few bits: small ones as they are, larger ones rounded up to so
+/// many binary digits. The largest code stands for any number.
+struct Digits {
+    bits: u32,
+    kept: u32,
 }
 
-fn slack(code: u64) -> u64 {
-    match code.checked_sub(16) {
-        None => code,
-        Some(above) => (8 + above % 8) << (above / 8 + 1),
+impl Digits {
+    fn code(&self, number: u64) -> u64 {
+        let (whole, half) = (1 << self.kept, 1 << (self.kept - 1));
+        if number < whole {
+            return number;
+        }
+        let mut shift = u64::from(64 - self.kept - number.leading_zeros());
+        let mut digits = number.div_ceil(1 << shift);
+        if digits == whole {
+            (shift, digits) = (shift + 1, half);
+        }
+        (whole + (shift - 1) * half + digits - half).min(self.most())
+    }
+
+    fn value(&self, code: u64) -> u64 {
+        let (whole, half) = (1 << self.kept, 1 << (self.kept - 1));
+        let code = code & self.most();
+        if code == self.most() {
+            return u64::MAX;
+        }
+        match code.checked_sub(whole) {
+            None => code,
+            Some(above) => {
+                let number = u128::from(half + above % half) << (above / half + 1);
+                u64::try_from(number).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    fn most(&self) -> u64 {
+        (1 << self.bits) - 1
     }
 }
 

@@ -10,13 +10,12 @@ pub struct Count {
     /// Its packets: those counted since it was admitted, which are exact, and
     /// those it is believed to have had before.
     pub packets: u64,
-    /// How far the packets may be off, because of what was before.
+    /// How many of them it had before, or fewer.
+    pub earlier: u64,
+    /// How many more it may have had before.
     pub slack: u64,
-    /// Its bytes that were counted.
+    /// Its bytes that were counted: those since it was admitted.
     pub bytes: u64,
-    /// Whether these are all it has had. Layers count no bytes, so of what an
-    /// edge had there nothing is known.
-    pub all_bytes: bool,
     /// A guess at what it had before it was counted. Good enough to rank by,
     /// never told.
     pub guessed_bytes: u64,
@@ -27,16 +26,19 @@ impl Count {
     pub fn exact(packets: u64, bytes: u64) -> Self {
         Self {
             packets,
-            slack: 0,
             bytes,
-            all_bytes: true,
-            guessed_bytes: 0,
+            ..Self::default()
         }
     }
 
     /// How much it counts when the lightest entry has to go.
     pub fn rank(&self) -> u64 {
         rank(self.packets, self.bytes.saturating_add(self.guessed_bytes))
+    }
+
+    /// What was counted since it was admitted: it has had no fewer packets.
+    pub fn counted(&self) -> u64 {
+        self.packets.saturating_sub(self.earlier)
     }
 
     /// It has had no more packets than this.

@@ -13,7 +13,7 @@ use bucket::{Bucket, Place, WIDE, begins, entry, find, lightest, packed, words};
 
 use crate::name::{AnyName, Name};
 
-pub use bucket::{PLACE, WAYS};
+pub use bucket::{MOST_BYTES, PLACE, WAYS};
 pub use count::{BYTES_PER_PACKET, Count};
 
 /// The table. See the head of this module.
@@ -181,7 +181,7 @@ impl Crown {
 
 #[cfg(test)]
 mod tests {
-    use super::bucket::{GUESS_UNIT, MOST_BYTES, MOST_PACKETS};
+    use super::bucket::{GUESS_UNIT, MOST_PACKETS};
     use super::*;
     use crate::name::{Narrow, Wide};
     use rand::{Rng, SeedableRng};
@@ -288,31 +288,51 @@ mod tests {
     }
 
     #[test]
-    fn counts_beyond_32_bits_and_their_slack_are_kept() {
-        for slack in [0, 1, 15, 16, 17, 31, 100, 1000, 123_456, 1 << 33] {
+    fn what_an_entry_had_before_is_rounded_to_the_safe_side() {
+        for before in [
+            0,
+            1,
+            15,
+            16,
+            31,
+            32,
+            33,
+            100,
+            1000,
+            123_456,
+            1 << 33,
+            1 << 40,
+        ] {
             let (mut crown, mut gone) = (Crown::new(8), Vec::new());
             let count = Count {
-                packets: 1 << 40,
-                slack,
+                packets: (1 << 42) + before,
+                earlier: before,
+                slack: before.min(1 << 33),
                 bytes: MOST_BYTES,
-                all_bytes: slack == 0,
                 guessed_bytes: 3 * GUESS_UNIT,
             };
             crown.admit(1, &[5], count, &mut gone);
             let kept = crown.get(1, &[5]).unwrap();
+            let Count { earlier, slack, .. } = kept;
             assert_eq!(
-                Count { slack, ..kept },
-                count,
-                "all but the slack as it was"
+                Count {
+                    earlier,
+                    slack,
+                    ..count
+                },
+                kept,
+                "all else as it was"
             );
             assert!(
-                kept.slack >= slack && kept.slack <= slack + slack / 8,
-                "{slack}"
+                (before..=before + before / 16).contains(&earlier),
+                "{before}"
             );
+            assert!(slack >= count.slack && slack <= count.slack + count.slack / 8);
+            assert!(kept.counted() <= count.counted() && kept.bound() >= count.bound());
             crown.count(1, &[5], u64::MAX, u64::MAX);
             let most = crown.get(1, &[5]).unwrap();
             assert_eq!((most.packets, most.bytes), (MOST_PACKETS, MOST_BYTES));
-            assert!(!most.all_bytes, "no wrap, and no claim");
+            assert_eq!(most.bound(), u64::MAX, "no wrap, and no claim");
         }
     }
 }

@@ -1,23 +1,36 @@
 //! Calibration: what follows from load and witnesses for all answers.
 //!
 //! What the layers say goes through the load model and the decoder, both of
-//! which are made up once after a store; then intervals are widened, or
-//! narrowed, until they hold most of the witnesses. The witnesses also judge the
-//! decoder: where the plain upper bound is clearly nearer to their counts, this
-//! stream is unlike all it has learnt from, and the bound is the answer.
+//! which are made up once after a store; then intervals are widened until they
+//! hold most of the witnesses. The witnesses also judge the decoder: where a
+//! simpler answer is clearly nearer to their counts, this stream is unlike all
+//! it has learnt from, and is answered that way.
 
 use crate::Result;
-use crate::packed::decoder::{HIDDEN, QuantileDecoder};
+use crate::packed::decoder::{Focus, QuantileDecoder};
 use crate::packed::features::Features;
 use crate::packed::load_model::{LoadModel, Testimony, ln_1p};
-use crate::packed::narrow::{NarrowLayers, Reading};
+use crate::packed::narrow::{LAYERS, NarrowLayers, Reading};
 
 /// Share of the witnesses that intervals are made to hold: more than 0.9,
 /// because a few hundred witnesses know the stream only so well.
 const COVERED: f64 = 0.935;
 
-/// How much nearer the witnesses have to be to the bound, and in which measure:
-/// between the relative and the absolute error, as the decoder was trained.
+/// Which of the answers is the estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Best {
+    /// What the decoder says.
+    Decoder,
+    /// The upper bound itself.
+    Bound,
+    /// The highest count up to the bound that a witness has: right where counts
+    /// are few kinds.
+    Known,
+}
+
+/// How much nearer the witnesses have to be to a simpler answer, and in which
+/// measure: between the relative and the absolute error, as the decoder was
+/// trained.
 const CLEARLY: f64 = 0.8;
 const EXPONENT: f64 = 0.6;
 
@@ -28,11 +41,10 @@ const HALF: f32 = 0.499;
 pub struct Calibration {
     load: LoadModel,
     /// None for a load that the decoder has never seen.
-    focus: Option<[f32; HIDDEN]>,
+    focus: Option<Focus>,
     /// By how much intervals are widened, in ln(1 + count).
     spread: f32,
-    /// Whether the witnesses are nearer to the bound than to the decoder.
-    bound_is_better: bool,
+    best: Best,
 }
 
 impl Calibration {
@@ -56,23 +68,32 @@ impl Calibration {
         let spread = focus.map_or(0.0, |focus| {
             let missed = witnesses()
                 .map(|(reading, count)| missed(decoder, &focus, &load.features(reading), *count));
-            covering(missed.collect())
+            covering(missed.collect(), narrowest(&counts))
         });
         let calibration = Self {
             load,
             focus,
             spread,
-            bound_is_better: false,
+            best: Best::Decoder,
         };
-        let (mut of_bound, mut of_decoder) = (0.0, 0.0);
+        let [mut of_decoder, mut of_bound, mut of_known] = [0.0; 3];
         for (reading, count) in witnesses() {
             let [_, middle, _] = calibration.estimate(decoder, reading);
+            let bound = reading.bound();
             let weight = (*count as f64).powf(-EXPONENT);
-            of_bound += reading.bound().abs_diff(*count) as f64 * weight;
-            of_decoder += middle.abs_diff(*count) as f64 * weight;
+            let error = |answer: u64| answer.abs_diff(*count) as f64 * weight;
+            of_decoder += error(middle);
+            of_bound += error(bound);
+            // As if this witness were none.
+            of_known += error(calibration.load.known_count(bound, Some(*count)));
         }
+        let best = match () {
+            () if of_known < CLEARLY * of_decoder.min(of_bound) => Best::Known,
+            () if of_bound < CLEARLY * of_decoder => Best::Bound,
+            () => Best::Decoder,
+        };
         Ok(Self {
-            bound_is_better: of_bound < CLEARLY * of_decoder,
+            best,
             ..calibration
         })
     }
@@ -80,6 +101,12 @@ impl Calibration {
     /// The load it is for.
     pub fn load(&self) -> &LoadModel {
         &self.load
+    }
+
+    /// The count that an edge with this bound has where all counts are known
+    /// ones.
+    pub fn known_count(&self, bound: u64) -> Option<u64> {
+        (self.best == Best::Known).then(|| self.load.known_count(bound, None))
     }
 
     /// Lower end, middle and upper end of what an edge with this reading has.
@@ -90,13 +117,22 @@ impl Calibration {
             return [bound; 3];
         }
         let Some(focus) = &self.focus else {
-            return [0, bound, bound];
+            // What holds for any stream, if not as narrowly.
+            let noise = self.load.high_noise(reading);
+            return [bound.saturating_sub(noise).max(1), bound, bound];
         };
-        let [low, middle, high] = decoder.decode(focus, &features);
+        let [mut low, middle, high] = decoder.decode(focus, &features);
+        if reading.reached == LAYERS - 1 {
+            // The top layer has few cells. Where they are crowded, hardly any
+            // witness is there to tell.
+            low = low.min(features.without_noise[1]);
+        }
         let count = |ln: f32| (f64::from(ln).exp_m1().round() as u64).min(bound);
-        let middle = match self.bound_is_better {
-            true => bound,
-            false => count(middle),
+        let middle = match self.best {
+            Best::Decoder if features.is_settled() => count(features.without_noise[0]),
+            Best::Decoder => count(middle),
+            Best::Bound => bound,
+            Best::Known => self.load.known_count(bound, None),
         };
         [
             count(low - self.spread).min(middle),
@@ -108,12 +144,7 @@ impl Calibration {
 
 /// By how much the interval of a witness would have to be wider to hold its
 /// count; less than 0 if it could be narrower.
-fn missed(
-    decoder: &QuantileDecoder,
-    focus: &[f32; HIDDEN],
-    features: &Features,
-    count: u64,
-) -> f32 {
+fn missed(decoder: &QuantileDecoder, focus: &Focus, features: &Features, count: u64) -> f32 {
     if features.is_certain() || features.bound == 0.0 {
         return if features.bound <= ln_1p(count) {
             -1.0
@@ -127,12 +158,22 @@ fn missed(
     (low - above).max(below - high)
 }
 
+/// How much narrower intervals may become. Light edges would make it all of
+/// them, so none, unless all edges are alike.
+fn narrowest(counts: &[u64]) -> f32 {
+    let (least, most) = (counts.iter().min(), counts.iter().max());
+    match (least, most) {
+        (Some(least), Some(most)) if *most <= 2 * least => -0.5,
+        _ => 0.0,
+    }
+}
+
 /// The widening that holds [`COVERED`] of the witnesses.
-fn covering(mut missed: Vec<f32>) -> f32 {
+fn covering(mut missed: Vec<f32>, narrowest: f32) -> f32 {
     if missed.is_empty() {
         return 0.0;
     }
     missed.sort_unstable_by(f32::total_cmp);
     let rank = (COVERED * (missed.len() + 1) as f64).ceil() as usize;
-    missed[rank.clamp(1, missed.len()) - 1].clamp(-0.5, 3.0)
+    missed[rank.clamp(1, missed.len()) - 1].clamp(narrowest, 3.0)
 }

@@ -1,11 +1,13 @@
 //! The decoder: from what the load model shows of an edge to its count.
 //!
-//! A small network, 25 → 32 → 32 → 6. For each of three quantiles it says how
-//! far to trust the upper bound (`g`) and by how much counts like this one
-//! differ from what the witnesses have (`δ`):
+//! Two small networks, 27 → 32 → 32 → 2 and 4. For each of three quantiles they
+//! say how far to trust the upper bound (`g`) and by how much counts like this
+//! one differ from what the witnesses have (`δ`):
 //! `ln(1+ŷ) = g·ln(1+bound) + (1−g)·(base+δ)`, within 0 and the bound.
-//! What the bound alone decides is left alone, and a load outside of what the
-//! network was trained on is answered with the bound itself.
+//! One is for the estimate, which is to be right about edges as they are, nearly
+//! all of them light; the other for the ends of its interval, which have to hold
+//! for heavy edges as well. What the bound alone decides is left alone, and a
+//! load outside of what they were trained on is answered with the bound itself.
 
 use multiversion::multiversion;
 
@@ -13,8 +15,8 @@ use crate::packed::features::{FEATURES, Features, GLOBAL, LOCAL, LoadFeatures};
 
 /// Neurons of a hidden layer.
 pub const HIDDEN: usize = 32;
-/// Outputs: trust and difference for each quantile.
-pub const OUTPUTS: usize = 6;
+/// Outputs for a quantile: trust and difference.
+pub const EACH: usize = 2;
 
 /// A linear layer, inputs × outputs.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,19 +27,35 @@ pub struct Linear<const IN: usize, const OUT: usize> {
     pub bias: [f32; OUT],
 }
 
-/// The network with what it needs to know about its inputs.
+/// A network with so many outputs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network<const OUT: usize> {
+    /// From features.
+    pub first: Linear<FEATURES, HIDDEN>,
+    /// Between.
+    pub second: Linear<HIDDEN, HIDDEN>,
+    /// To outputs.
+    pub last: Linear<HIDDEN, OUT>,
+}
+
+/// The parts of the first layers that are the same for all edges.
+#[derive(Debug, Clone, Copy)]
+pub struct Focus {
+    estimate: [f32; HIDDEN],
+    ends: [f32; HIDDEN],
+}
+
+/// The networks with what they need to know about their inputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantileDecoder {
     /// Mean and 1/spread of each feature in training; inputs are scaled by them.
     pub scaling: [[f32; FEATURES]; 2],
     /// Smallest and largest of each global feature in training.
     pub range: [[f32; GLOBAL]; 2],
-    /// From features.
-    pub first: Linear<FEATURES, HIDDEN>,
-    /// Between.
-    pub second: Linear<HIDDEN, HIDDEN>,
-    /// To outputs.
-    pub last: Linear<HIDDEN, OUTPUTS>,
+    /// For the quantile in the middle.
+    pub estimate: Network<EACH>,
+    /// For the lower and the upper one.
+    pub ends: Network<{ 2 * EACH }>,
 }
 
 impl QuantileDecoder {
@@ -49,9 +67,8 @@ impl QuantileDecoder {
         }
     }
 
-    /// The part of the first layer that is the same for all edges; `None` for
-    /// a load that was never trained.
-    pub fn focus(&self, load: &LoadFeatures) -> Option<[f32; HIDDEN]> {
+    /// What is the same for all edges; `None` for a load that was never trained.
+    pub fn focus(&self, load: &LoadFeatures) -> Option<Focus> {
         let global = load.inputs();
         let [low, high] = &self.range;
         let known = global
@@ -62,37 +79,61 @@ impl QuantileDecoder {
                 *x >= low - margin && *x <= high + margin
             });
         known.then(|| {
-            let mut hidden = self.first.bias;
-            for (at, x) in (LOCAL..).zip(global) {
-                let x = (x - self.scaling[0][at]) * self.scaling[1][at];
-                for (sum, weight) in hidden.iter_mut().zip(&self.first.weight[at]) {
-                    *sum += x * weight;
-                }
+            let global: [f32; GLOBAL] =
+                std::array::from_fn(|at| self.scaled(LOCAL + at, global[at]));
+            Focus {
+                estimate: self.estimate.focus(&global),
+                ends: self.ends.focus(&global),
             }
-            hidden
         })
+    }
+
+    fn scaled(&self, at: usize, x: f32) -> f32 {
+        (x - self.scaling[0][at]) * self.scaling[1][at]
     }
 
     /// ln(1 + count) of one edge at each of the
     /// [`QUANTILES`](super::features::QUANTILES).
-    pub fn decode(&self, focus: &[f32; HIDDEN], features: &Features) -> [f32; 3] {
-        let out = forward(self, focus, &features.inputs());
+    pub fn decode(&self, focus: &Focus, features: &Features) -> [f32; 3] {
+        let local = features.inputs();
+        let local: [f32; LOCAL] = std::array::from_fn(|at| self.scaled(at, local[at]));
+        let [trust, differs] = forward(&self.estimate, &focus.estimate, &local);
+        let [a, b, c, d] = forward(&self.ends, &focus.ends, &local);
+        let outputs = [[a, b], [trust, differs], [c, d]];
         let mut quantiles = std::array::from_fn(|q| {
-            let trust = 1.0 / (1.0 + (-out[2 * q]).exp());
-            let usual = features.base[q] + out[2 * q + 1];
+            let [trust, differs] = outputs[q];
+            let trust = 1.0 / (1.0 + (-trust).exp());
+            let usual = features.base[q] + differs;
             (trust * features.bound + (1.0 - trust) * usual).clamp(0.0, features.bound)
         });
-        quantiles.sort_unstable_by(f32::total_cmp);
+        let [low, middle, high] = &mut quantiles;
+        *low = low.min(*middle);
+        *high = high.max(*middle);
         quantiles
     }
 }
 
+impl<const OUT: usize> Network<OUT> {
+    /// The part of the first layer that global features have.
+    fn focus(&self, global: &[f32; GLOBAL]) -> [f32; HIDDEN] {
+        let mut hidden = self.first.bias;
+        for (x, row) in global.iter().zip(&self.first.weight[LOCAL..]) {
+            for (sum, weight) in hidden.iter_mut().zip(row) {
+                *sum += x * weight;
+            }
+        }
+        hidden
+    }
+}
+
 #[multiversion(targets("x86_64+avx+avx2+fma"))]
-fn forward(net: &QuantileDecoder, focus: &[f32; HIDDEN], local: &[f32; LOCAL]) -> [f32; OUTPUTS] {
+fn forward<const OUT: usize>(
+    net: &Network<OUT>,
+    focus: &[f32; HIDDEN],
+    local: &[f32; LOCAL],
+) -> [f32; OUT] {
     let mut hidden = *focus;
-    for (at, x) in local.iter().enumerate() {
-        let x = (x - net.scaling[0][at]) * net.scaling[1][at];
-        let row = &net.first.weight[at];
+    for (x, row) in local.iter().zip(&net.first.weight) {
         for (sum, weight) in hidden.iter_mut().zip(row) {
             *sum += x * weight;
         }

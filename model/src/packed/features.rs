@@ -4,7 +4,7 @@
 //! every load. The order of the fields is that of the network's inputs.
 
 /// Features that differ from edge to edge.
-pub const LOCAL: usize = 13;
+pub const LOCAL: usize = 15;
 /// Features of the sketch as a whole.
 pub const GLOBAL: usize = 12;
 /// All of them.
@@ -13,8 +13,12 @@ pub const FEATURES: usize = LOCAL + GLOBAL;
 /// The quantiles that are estimated.
 pub const QUANTILES: [f64; 3] = [0.05, 0.5, 0.95];
 
-/// Logarithm of the odds below which a reading is taken for the count.
-const CERTAIN: f32 = -7.0;
+/// Logarithm of the odds below which a reading is not for the networks to
+/// estimate.
+const SETTLED: f32 = -7.0;
+
+/// The chance of noise below which a bound is taken for the count.
+const CERTAIN: f32 = 0.005;
 
 /// What the network sees of one edge.
 #[derive(Debug, Clone, Copy)]
@@ -42,13 +46,24 @@ pub struct Features {
     pub excess: f32,
     /// Share of them that are exact.
     pub exact: f32,
+    /// ln(1 + count) if of the bound as much is noise as in the middle, and as
+    /// in one case of twenty.
+    pub without_noise: [f32; 2],
+    /// The chance that any of the bound is noise.
+    pub any_noise: f32,
 }
 
 impl Features {
-    /// Whether noise as high as the reading is far less likely than a count
-    /// as high: then the bound is the count.
+    /// Whether noise as high as the reading is far less likely than a count as
+    /// high: then the bound is the count, but for what others usually add.
+    pub fn is_settled(&self) -> bool {
+        self.noise - self.counts_at_least < SETTLED
+    }
+
+    /// Whether noise is so rare in the layers that the edge has reached that the
+    /// bound is the count.
     pub fn is_certain(&self) -> bool {
-        self.noise - self.counts_at_least < CERTAIN
+        self.any_noise < CERTAIN
     }
 
     /// The inputs of the network.
@@ -68,6 +83,8 @@ impl Features {
             high,
             self.excess,
             self.exact,
+            self.without_noise[0],
+            self.without_noise[1],
         ]
     }
 }

@@ -7,10 +7,10 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::codes::Codes;
-use crate::layers::{Bounds, Layers, Load};
+use crate::layers::{Bounds, Layers, Likely, Load, Noise};
 use crate::packed::calibration::Calibration;
 use crate::packed::features::{Features, LoadFeatures};
-use crate::packed::narrow::{LAYERS, NarrowLayers};
+use crate::packed::narrow::{LAYERS, NarrowLayers, Reading};
 use crate::witnesses::UncrownedWitnesses;
 use crate::{PackedWeights, Result};
 
@@ -27,6 +27,8 @@ pub struct PackedLayers {
     weights: Arc<PackedWeights>,
     /// How many pairs that never occurred were asked about so far.
     phantoms: u32,
+    /// What they read, by the highest layer that an edge has reached.
+    noise: [Noise; LAYERS],
     /// Memory of [`Layers::add`] that is kept from batch to batch.
     tags: Vec<u32>,
     calibration: OnceLock<Calibration>,
@@ -40,6 +42,7 @@ impl PackedLayers {
             narrow,
             weights,
             phantoms: 0,
+            noise: [Noise::default(); LAYERS],
             tags: Vec::new(),
             calibration: OnceLock::new(),
         }
@@ -59,7 +62,7 @@ impl PackedLayers {
             distinct,
         } = uncrowned();
         let tags = witnesses.iter().map(|witness| self.codes.tag(witness.id));
-        let counts: Vec<u64> = witnesses.iter().map(|witness| witness.count).collect();
+        let counts: Vec<u64> = witnesses.iter().map(|witness| witness.packets).collect();
         let readings = self.narrow.read(&tags.collect::<Vec<u32>>())?;
         let decoder = &self.weights.decoder;
         let made = Calibration::new(&self.narrow, decoder, &readings, counts, distinct)?;
@@ -104,26 +107,44 @@ impl Layers for PackedLayers {
         self.narrow.bounds(&self.tags(ids))
     }
 
-    fn noise(&mut self) -> Result<u64> {
-        let tags: Vec<u32> = (0..PHANTOMS)
-            .map(|n| (self.phantoms + n).wrapping_mul(0x9e37_79b1))
-            .collect();
+    fn is_at_limit(&self, bound: u64) -> bool {
+        bound >= self.narrow.most()
+    }
+
+    fn look_at_noise(&mut self) -> Result<()> {
+        let readings = self.narrow.phantoms(self.phantoms, PHANTOMS)?;
         self.phantoms = self.phantoms.wrapping_add(PHANTOMS);
-        let mut bounds = self.narrow.bounds(&tags)?;
-        let middle = bounds.len() / 2;
-        Ok(*bounds.select_nth_unstable(middle).1)
+        for (noise, readings) in self.noise.iter_mut().zip(readings) {
+            *noise = noise.next(readings);
+        }
+        Ok(())
+    }
+
+    fn noise(&self, bound: u64) -> Noise {
+        self.noise[self.narrow.level(bound)]
     }
 
     fn estimates(
         &self,
         ids: &[u64],
         uncrowned: &dyn Fn() -> UncrownedWitnesses,
-    ) -> Result<Vec<[u64; 3]>> {
+    ) -> Result<Vec<Likely>> {
         let calibration = self.calibration(uncrowned)?;
         let readings = self.narrow.read(&self.tags(ids))?;
         let decoder = &self.weights.decoder;
-        let estimate = |reading| calibration.estimate(decoder, reading);
+        let estimate = |reading: &Reading| Likely {
+            packets: calibration.estimate(decoder, reading),
+            at_most: Some(reading.bound()).filter(|bound| !self.is_at_limit(*bound)),
+        };
         Ok(readings.iter().map(estimate).collect())
+    }
+
+    fn known_count(
+        &self,
+        bound: u64,
+        uncrowned: &dyn Fn() -> UncrownedWitnesses,
+    ) -> Result<Option<u64>> {
+        Ok(self.calibration(uncrowned)?.known_count(bound))
     }
 
     fn invalidate(&mut self) {
@@ -155,10 +176,14 @@ impl Layers for PackedLayers {
     }
 
     fn save(&self, state: &mut Vec<u8>) -> Result<()> {
+        self.noise.iter().for_each(|noise| noise.save(state));
         self.narrow.save(state)
     }
 
     fn load(&mut self, state: &mut &[u8]) -> Result<()> {
+        for noise in &mut self.noise {
+            *noise = Noise::load(state)?;
+        }
         self.narrow.load(state)
     }
 }

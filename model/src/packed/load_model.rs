@@ -113,6 +113,39 @@ impl Fill {
     }
 }
 
+/// Pairs that never occurred whose readings tell the noise.
+const PHANTOMS: u32 = 512;
+
+/// What others add to a bound, by the highest layer that an edge has reached.
+#[derive(Clone, Copy, Default)]
+struct LayerNoise {
+    /// In the middle.
+    middle: u64,
+    /// In one case of twenty more.
+    high: u64,
+    /// The chance of any.
+    any: f32,
+}
+
+impl LayerNoise {
+    fn of(layers: &NarrowLayers, fill: &Fill) -> Result<[Self; LAYERS]> {
+        let mut any = 0.0;
+        let mut noise = [Self::default(); LAYERS];
+        let readings = layers.phantoms(0, PHANTOMS)?;
+        let tails = fill.tails.iter().zip(readings);
+        for (noise, (tail, mut readings)) in noise.iter_mut().zip(tails) {
+            readings.sort_unstable();
+            any += (3.0 * tail.at_least(1)).exp();
+            *noise = Self {
+                middle: readings[readings.len() / 2],
+                high: readings[readings.len() * 19 / 20],
+                any,
+            };
+        }
+        Ok(noise)
+    }
+}
+
 /// A witness that only the layers know, and what they say of it.
 pub struct Testimony {
     /// Its true count.
@@ -141,6 +174,7 @@ pub struct LoadModel {
     /// Counts of witnesses in the layers, smallest first.
     counts: Vec<u64>,
     nearby: [Nearby; GRID],
+    noise: [LayerNoise; LAYERS],
     global: LoadFeatures,
 }
 
@@ -175,6 +209,7 @@ impl LoadModel {
             absent: ln_1p(fill.middle()),
         };
         Ok(Self {
+            noise: LayerNoise::of(layers, &fill)?,
             fill,
             counts,
             nearby,
@@ -201,6 +236,8 @@ impl LoadModel {
             _ => ln_1p(self.counts[(q * up_to as f64) as usize]),
         });
         let near = self.near(bound);
+        let of_layer = &self.noise[reading.reached];
+        let without = |noise: u64| ln_1p(all.saturating_sub(noise));
         Features {
             bound,
             above_bottom: f32::from(u8::from(reading.reached >= 1)),
@@ -213,7 +250,27 @@ impl LoadModel {
             base,
             excess: near.excess,
             exact: near.exact,
+            without_noise: [without(of_layer.middle), without(of_layer.high)],
+            any_noise: of_layer.any,
         }
+    }
+
+    /// The highest count up to `bound` that a witness has, other than the one
+    /// with the count `except`; the bound if there is none.
+    pub fn known_count(&self, bound: u64, except: Option<u64>) -> u64 {
+        let up_to = self.counts.partition_point(|count| *count <= bound);
+        let mut known = self.counts[..up_to].iter().rev();
+        let highest = known.next().copied();
+        match highest == except {
+            true => known.next().copied(),
+            false => highest,
+        }
+        .unwrap_or(bound)
+    }
+
+    /// Of a bound so much is noise in one case of twenty.
+    pub fn high_noise(&self, reading: &Reading) -> u64 {
+        self.noise[reading.reached].high
     }
 
     fn near(&self, bound: f32) -> Nearby {

@@ -188,6 +188,39 @@ impl NarrowLayers {
         Ok(readings)
     }
 
+    /// The highest layer that an edge with this bound has reached.
+    pub fn level(&self, bound: u64) -> usize {
+        let [bottom, middle, _] = &self.arrays;
+        let (one, two) = (u64::from(bottom.limit()), u64::from(middle.limit()));
+        usize::from(bound > one) + usize::from(bound > one + two)
+    }
+
+    /// The highest bound there can be.
+    pub fn most(&self) -> u64 {
+        let limits = self.arrays.iter().map(|array| u64::from(array.limit()));
+        limits.sum()
+    }
+
+    /// What others add to the bound of an edge that has reached a layer, by
+    /// layer: what pairs would read that never occurred, if what they find below
+    /// had carried them there. `count` of them, from the one numbered `first`.
+    pub fn phantoms(&self, first: u32, count: u32) -> Result<[Vec<u64>; LAYERS]> {
+        let numbers = (0..count).map(|n| first.wrapping_add(n));
+        let tags: Vec<u32> = numbers.map(|n| n.wrapping_mul(0x9e37_79b1)).collect();
+        let mut sums = vec![0u64; tags.len()];
+        let mut noise: [Vec<u64>; LAYERS] = Default::default();
+        let mut least = Vec::new();
+        for (layer, noise) in noise.iter_mut().enumerate() {
+            let places = self.places(layer, tags.iter().copied());
+            self.arrays[layer].least(&places, &mut least)?;
+            for (sum, least) in sums.iter_mut().zip(&least) {
+                *sum += u64::from(*least);
+            }
+            noise.clone_from(&sums);
+        }
+        Ok(noise)
+    }
+
     /// The upper bound of each edge.
     pub fn bounds(&self, tags: &[u32]) -> Result<Vec<u64>> {
         let readings = self.read(tags)?;

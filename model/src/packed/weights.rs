@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::packed::decoder::{HIDDEN, Linear, OUTPUTS, QuantileDecoder};
+use crate::packed::decoder::{Linear, Network, QuantileDecoder};
 use crate::packed::features::{FEATURES, GLOBAL};
 use crate::paper::weights::Ends;
 use crate::weights::{self, File, NamedTensor};
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// The name of the profile in weight files.
 pub const PROFILE: &str = "packed";
 /// Version of the file format.
-pub const VERSION: &str = "1";
+pub const VERSION: &str = "2";
 
 /// What is learnt of the packed profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,9 +38,8 @@ impl PackedWeights {
         let decoder = QuantileDecoder {
             scaling: pair(&file, "decoder.scaling")?,
             range: pair(&file, "decoder.range")?,
-            first: linear::<FEATURES, HIDDEN>(&file, "decoder.linear1")?,
-            second: linear::<HIDDEN, HIDDEN>(&file, "decoder.linear2")?,
-            last: linear::<HIDDEN, OUTPUTS>(&file, "decoder.linear3")?,
+            estimate: network(&file, "estimate")?,
+            ends: network(&file, "ends")?,
         };
         Ok(Self {
             decoder,
@@ -55,9 +54,8 @@ impl PackedWeights {
             named("decoder.scaling", &net.scaling),
             named("decoder.range", &net.range),
         ];
-        tensors.extend(both("decoder.linear1", &net.first));
-        tensors.extend(both("decoder.linear2", &net.second));
-        tensors.extend(both("decoder.linear3", &net.last));
+        tensors.extend(layers("estimate", &net.estimate));
+        tensors.extend(layers("ends", &net.ends));
         let mut metadata: HashMap<String, String> = HashMap::new();
         metadata.insert("profile".into(), PROFILE.into());
         metadata.insert("version".into(), VERSION.into());
@@ -68,6 +66,23 @@ impl PackedWeights {
         );
         weights::write(&tensors, metadata)
     }
+}
+
+fn layers<const OUT: usize>(name: &str, net: &Network<OUT>) -> Vec<NamedTensor> {
+    [
+        both(&format!("{name}.linear1"), &net.first),
+        both(&format!("{name}.linear2"), &net.second),
+        both(&format!("{name}.linear3"), &net.last),
+    ]
+    .concat()
+}
+
+fn network<const OUT: usize>(file: &File<'_>, name: &str) -> Result<Network<OUT>> {
+    Ok(Network {
+        first: linear(file, &format!("{name}.linear1"))?,
+        second: linear(file, &format!("{name}.linear2"))?,
+        last: linear(file, &format!("{name}.linear3"))?,
+    })
 }
 
 fn named<const N: usize>(name: &str, rows: &[[f32; N]]) -> NamedTensor {

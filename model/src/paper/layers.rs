@@ -4,7 +4,7 @@
 //! one that comes back is stored again. Edges are known by their keyed ids, both
 //! halves of them.
 
-use crate::layers::{Bounds, Layers, Load};
+use crate::layers::{Bounds, Layers, Likely, Load, Noise};
 use crate::paper::sketch::Ratios;
 use crate::witnesses::UncrownedWitnesses;
 use crate::{Edge, Result, Sketch, Weighted};
@@ -20,6 +20,7 @@ pub struct PaperLayers {
     sketch: Box<dyn Sketch>,
     /// How many pairs that never occurred were asked about so far.
     phantoms: u64,
+    noise: Noise,
 }
 
 impl PaperLayers {
@@ -28,6 +29,7 @@ impl PaperLayers {
         Self {
             sketch,
             phantoms: 0,
+            noise: Noise::default(),
         }
     }
 
@@ -83,23 +85,37 @@ impl Layers for PaperLayers {
         Ok(ratios.iter().map(|ratios| self.bound(ratios)).collect())
     }
 
-    fn noise(&mut self) -> Result<u64> {
+    fn is_at_limit(&self, _: u64) -> bool {
+        false
+    }
+
+    fn look_at_noise(&mut self) -> Result<()> {
         let ids: Vec<u64> = (self.phantoms..self.phantoms + PHANTOMS)
             .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
             .collect();
         self.phantoms += PHANTOMS;
-        let mut bounds = self.bounds(&ids)?;
-        let middle = bounds.len() / 2;
-        Ok(*bounds.select_nth_unstable(middle).1)
+        self.noise = self.noise.next(self.bounds(&ids)?);
+        Ok(())
+    }
+
+    fn noise(&self, _: u64) -> Noise {
+        self.noise
     }
 
     /// The decoder is judged by nobody.
-    fn estimates(&self, ids: &[u64], _: &dyn Fn() -> UncrownedWitnesses) -> Result<Vec<[u64; 3]>> {
+    fn estimates(&self, ids: &[u64], _: &dyn Fn() -> UncrownedWitnesses) -> Result<Vec<Likely>> {
         let estimate = |ratios: &Ratios| {
             let packets = self.sketch.decode(ratios).round() as u64;
-            [0, packets, self.bound(ratios).max(packets)]
+            Likely {
+                packets: [0, packets, self.bound(ratios).max(packets)],
+                at_most: None,
+            }
         };
         Ok(self.ratios(ids)?.iter().map(estimate).collect())
+    }
+
+    fn known_count(&self, _: u64, _: &dyn Fn() -> UncrownedWitnesses) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     fn invalidate(&mut self) {}
@@ -121,11 +137,13 @@ impl Layers for PaperLayers {
     }
 
     fn save(&self, state: &mut Vec<u8>) -> Result<()> {
+        self.noise.save(state);
         state.extend(self.sketch.save_state()?);
         Ok(())
     }
 
     fn load(&mut self, state: &mut &[u8]) -> Result<()> {
+        self.noise = Noise::load(state)?;
         self.sketch.load_state(std::mem::take(state))
     }
 }

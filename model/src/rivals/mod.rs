@@ -17,7 +17,7 @@ pub mod gss;
 pub mod one;
 pub mod tcm;
 
-use crate::{Edge, Error, Result, Weighted};
+use crate::{Amount, Edge, Error, Result, Weighted};
 
 /// Which edges of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +41,14 @@ pub trait Rival {
         None
     }
 
-    /// Lower and upper end of each estimate's 90 % interval, where the method
-    /// has any.
-    fn intervals(&self, _edges: &[Edge]) -> Result<Option<Vec<(u64, u64)>>> {
+    /// The estimates with their ends, where the method has any.
+    fn amounts(&self, _edges: &[Edge]) -> Result<Option<Vec<Amount>>> {
         Ok(None)
+    }
+
+    /// All edges that the method knows by name, where it tells them from others.
+    fn named(&self) -> Option<Vec<(Edge, Amount)>> {
+        None
     }
 
     /// Bytes its answers come from.

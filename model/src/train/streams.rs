@@ -115,10 +115,20 @@ fn draw_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Two thirds as in [`draw_counts`]; the others have no heavy tail (all the
-/// same, evenly spread, geometric) or are two streams in one.
+/// Most as in [`draw_counts`]; the others have no heavy tail (all the same,
+/// evenly spread, geometric), or are two streams or two kinds of edges in one.
 fn draw_any_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
-    match rng.random_range(0..12) {
+    match rng.random_range(0..14) {
+        // Few heavy ones among many light ones, nothing between.
+        12..14 => {
+            let (share, heavy) = (rng.random_range(0.001..0.1), draw_size(rng, 20, 5000));
+            let light = draw_size(rng, 1, 10) as u64;
+            let draw = |_| match rng.random_bool(share) {
+                true => heavy as u64,
+                false => rng.random_range(1..=light),
+            };
+            (0..distinct).map(draw).collect()
+        }
         0 => vec![draw_size(rng, 1, 200) as u64; distinct],
         1 => {
             let most = draw_size(rng, 2, 200) as u64;
@@ -144,7 +154,9 @@ fn draw_any_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
 
 fn draw_order(rng: &mut impl Rng, edges: &[Edge], counts: &[u64], longest: u64) -> Vec<Weighted> {
     let total: u64 = counts.iter().sum();
-    let bursts = rng.random_bool(0.5);
+    let bursts = rng.random_bool(0.6);
+    // Half of them: every edge for as long as any other.
+    let life = rng.random_bool(0.5).then(|| rng.random_range(0.01..0.3));
     if total > longest || rng.random_bool(0.25) {
         let arrivals = edges
             .iter()
@@ -156,7 +168,7 @@ fn draw_order(rng: &mut impl Rng, edges: &[Edge], counts: &[u64], longest: u64) 
     for (edge, count) in edges.iter().zip(counts) {
         // Each edge lives in an interval of its own, or all the time.
         let (start, length) = if bursts {
-            let length = rng.random::<f32>().powi(3);
+            let length = life.unwrap_or_else(|| rng.random::<f32>().powi(3));
             (rng.random_range(0.0..=1.0 - length), length)
         } else {
             (0.0, 1.0)

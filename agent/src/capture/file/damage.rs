@@ -10,6 +10,8 @@ pub enum Damage {
     Io(io::Error),
     /// The first bytes are not those of a capture.
     NotACapture,
+    /// Something else that is known: what it is, and what to do with it.
+    Foreign(&'static str),
     /// A version of the format that nobody knows.
     Version(u16, u16),
     /// The file ends inside a record.
@@ -38,6 +40,7 @@ impl fmt::Display for Damage {
             }
             Self::Io(error) => write!(f, "cannot be read: {error}"),
             Self::NotACapture => f.write_str("not a capture file (pcap or pcapng)"),
+            Self::Foreign(what) => f.write_str(what),
             Self::Version(major, minor) => {
                 write!(f, "version {major}.{minor} of the format is not known")
             }

@@ -8,37 +8,52 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use super::CaptureFile;
-use super::damage::Damage;
 use super::input::STDIN;
 
 /// Replaces every directory by the captures in it, at any depth and sorted by
 /// name. Whether a file is a capture is told by its content; hidden ones are
 /// left out. What is not a directory stays as it is.
-pub fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+pub fn find(paths: &[PathBuf]) -> anyhow::Result<Found> {
+    let mut found = Found::default();
     for path in paths {
         if path == Path::new(STDIN) || !path.is_dir() {
-            found.push(path.clone());
+            found.captures.push(path.clone());
             continue;
         }
-        let before = found.len();
+        let (before, others) = (found.captures.len(), found.skipped.len());
         let mut walk = Walk {
             seen: HashSet::from([identity(&fs::metadata(path)?)]),
             found: &mut found,
         };
         walk.directory(path)
             .with_context(|| format!("{}: the directory cannot be read", path.display()))?;
-        if found.len() == before {
-            bail!("{}: no capture in this directory", path.display());
+        if found.captures.len() == before {
+            let folder = path.display();
+            match &found.skipped[others..] {
+                [] => bail!("{folder}: no capture in this directory"),
+                [(other, why), ..] => bail!(
+                    "{folder}: no capture in this directory; {}: {why}",
+                    other.display()
+                ),
+            }
         }
     }
     Ok(found)
 }
 
+/// What there is in folders.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Captures, and everything that was named itself.
+    pub captures: Vec<PathBuf>,
+    /// What is none or cannot be read, and why.
+    pub skipped: Vec<(PathBuf, String)>,
+}
+
 struct Walk<'a> {
     /// Links may lead to where one has been.
     seen: HashSet<(u64, u64)>,
-    found: &'a mut Vec<PathBuf>,
+    found: &'a mut Found,
 }
 
 impl Walk<'_> {
@@ -56,27 +71,27 @@ impl Walk<'_> {
 
     /// What cannot be read is skipped: an archive has more.
     fn entry(&mut self, path: PathBuf) {
-        let skipped = |why: &dyn std::fmt::Display| {
-            tracing::warn!(path = &*path.to_string_lossy(), "skipped: {why}");
-        };
         let meta = match fs::metadata(&path) {
             Ok(meta) => meta,
-            Err(error) => return skipped(&error),
+            Err(error) => return self.skip(path, &error),
         };
         if !self.seen.insert(identity(&meta)) {
             return;
         }
         if meta.is_dir() {
             if let Err(error) = self.directory(&path) {
-                skipped(&error);
+                self.skip(path, &error);
             }
         } else if meta.is_file() {
             match CaptureFile::open(&path) {
-                Ok(_) => self.found.push(path),
-                Err(Damage::NotACapture) => {}
-                Err(damage) => skipped(&damage),
+                Ok(_) => self.found.captures.push(path),
+                Err(damage) => self.skip(path, &damage),
             }
         }
+    }
+
+    fn skip(&mut self, path: PathBuf, why: &dyn std::fmt::Display) {
+        self.found.skipped.push((path, why.to_string()));
     }
 }
 
@@ -119,14 +134,22 @@ mod tests {
         assert!(made.unwrap().success());
 
         let expected = ["a", "b.txt", "c/inner.pcap"].map(|name| root.join(name));
-        assert_eq!(find(&[root.to_owned()]).unwrap(), expected);
+        let found = find(&[root.to_owned()]).unwrap();
+        assert_eq!(found.captures, expected);
+        let skipped = found.skipped.iter().map(|(path, _)| path.as_path());
+        let others = ["dangling", "empty.pcap", "notes.pcap", "only/notes"];
+        assert!(skipped.eq(others.map(|name| root.join(name))));
 
         let named = [
             root.join("notes.pcap"),
             PathBuf::from("-"),
             root.join("missing"),
         ];
-        assert_eq!(find(&named).unwrap(), named, "what is named is kept");
+        assert_eq!(
+            find(&named).unwrap().captures,
+            named,
+            "what is named is kept"
+        );
 
         let error = find(&[root.join("only")]).unwrap_err().to_string();
         assert!(error.contains("only: no capture"), "{error}");

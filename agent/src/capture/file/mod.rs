@@ -11,6 +11,7 @@ mod buffer;
 mod clock;
 pub mod damage;
 pub mod folder;
+mod foreign;
 pub mod input;
 mod interfaces;
 mod order;
@@ -64,7 +65,8 @@ impl CaptureFile {
         } else if let Some(pcapng) = Pcapng::open(&mut bytes)? {
             Format::Pcapng(pcapng)
         } else {
-            return Err(Damage::NotACapture);
+            let known = foreign::name(bytes.peek(foreign::LOOK)?);
+            return Err(known.map_or(Damage::NotACapture, Damage::Foreign));
         };
         Ok(Self {
             bytes,
@@ -92,6 +94,12 @@ impl CaptureFile {
             Format::Pcap(pcap) => pcap.interfaces(),
             Format::Pcapng(pcapng) => pcapng.interfaces(),
         }
+    }
+
+    /// Where and why it cannot be read further, for people.
+    pub fn broken_off(&self, damage: &Damage) -> String {
+        let (packet, byte) = (self.packets() + 1, self.offset());
+        format!("{damage} (at byte {byte}, in packet {packet}); everything before is counted")
     }
 
     /// Packets read so far.

@@ -69,6 +69,18 @@ impl Window {
         self.sketches.store(batch)
     }
 
+    /// Whether it would end after `time`.
+    pub fn ends_after(&self, time: u64) -> bool {
+        self.end.is_some_and(|end| end > time)
+    }
+
+    /// Ends it with its latest packet: nothing more comes. A stray is later than
+    /// its window.
+    pub fn cut(&mut self) {
+        let end = self.end.unwrap_or(u64::MAX);
+        self.end = Some(self.latest.min(end).max(self.start));
+    }
+
     /// Its picture, with its `top` heaviest.
     pub fn view(&self, top: usize, until: Until) -> WindowView {
         WindowView {

@@ -16,6 +16,17 @@ use crate::packed::{Ablation, PackedWeights};
 use crate::train::streams::{self, Stream};
 use crate::{Allowance, Crane, DeviceChoice, Edge, Profile, Result, Secret};
 
+/// Questions of two kinds.
+#[derive(Default)]
+pub struct Rows {
+    /// Edges as they are, most of them light, and pairs that never occurred:
+    /// what an estimate is right about on average.
+    pub uniform: Vec<Row>,
+    /// As many edges of every order of magnitude, as far as there are: an
+    /// interval has to hold for heavy ones as well as for light ones.
+    pub banded: Vec<Row>,
+}
+
 /// One question.
 pub struct Row {
     /// What the network sees of the edge.
@@ -32,6 +43,10 @@ const LONGEST: u64 = 3_000_000;
 const SKETCHES: usize = 3;
 /// Edges that each sketch is asked for, and as many absent pairs.
 const ASKED: usize = 150;
+/// Edges of each order of magnitude that it is asked for besides.
+const ASKED_OF_BAND: usize = 50;
+/// Where the orders of magnitude begin.
+const BANDS: [u64; 5] = [1, 2, 10, 100, 1000];
 /// Smallest and largest sketch.
 const SIZES: (f64, f64) = (8192.0, 4e6);
 /// Fewest edges of a stream.
@@ -42,7 +57,7 @@ pub fn observe(
     weights: &Arc<PackedWeights>,
     (ablation, largest): (Ablation, usize),
     rng: &mut Xoshiro256PlusPlus,
-    rows: &mut Vec<Row>,
+    rows: &mut Rows,
 ) -> Result<()> {
     let distinct = streams::draw_size(rng, FEWEST, largest.max(FEWEST));
     let stream = streams::draw_any(rng, distinct, LONGEST);
@@ -76,7 +91,7 @@ fn ask(
     sketch: &Crane,
     stream: &Stream,
     rng: &mut Xoshiro256PlusPlus,
-    rows: &mut Vec<Row>,
+    rows: &mut Rows,
 ) -> Result<()> {
     // A table needs no decoder.
     let Some(sketch) = sketch.below_table() else {
@@ -87,32 +102,37 @@ fn ask(
         return Ok(());
     };
     let edges = &stream.edges;
-    let mut ids = Vec::with_capacity(2 * ASKED);
-    let mut counts = Vec::with_capacity(2 * ASKED);
-    for at in sample(rng, edges.len(), edges.len().min(ASKED)) {
+    let uncrowned = |at: usize| {
         let (id, crowned) = sketch.place(&edges[at].name());
-        if crowned.is_none() {
-            ids.push(id);
-            counts.push(stream.counts[at]);
-        }
-    }
+        crowned.is_none().then_some((id, stream.counts[at]))
+    };
+    let chosen = sample(rng, edges.len(), edges.len().min(ASKED));
+    let mut uniform: Vec<(u64, u64)> = chosen.into_iter().filter_map(uncrowned).collect();
     // Random pairs of 32-bit ids: that one of them occurs in the stream is as
     // good as impossible.
-    for _ in 0..ids.len() {
-        ids.push(
-            sketch
-                .place(&Edge::new(rng.random(), rng.random()).name())
-                .0,
-        );
-        counts.push(0);
+    for _ in 0..uniform.len() {
+        let absent = Edge::new(rng.random(), rng.random());
+        uniform.push((sketch.place(&absent.name()).0, 0));
     }
-    let (features, load) = layers.features(&ids, &|| sketch.uncrowned())?;
-    for (features, count) in features.into_iter().zip(counts) {
-        rows.push(Row {
+    let mut bands: [Vec<(u64, u64)>; BANDS.len()] = Default::default();
+    for at in sample(rng, edges.len(), edges.len()) {
+        let band = BANDS.partition_point(|from| *from <= stream.counts[at]) - 1;
+        if bands[band].len() < ASKED_OF_BAND {
+            bands[band].extend(uncrowned(at));
+        }
+    }
+    for (asked, rows) in [
+        (uniform, &mut rows.uniform),
+        (bands.concat(), &mut rows.banded),
+    ] {
+        let ids: Vec<u64> = asked.iter().map(|(id, _)| *id).collect();
+        let (features, load) = layers.features(&ids, &|| sketch.uncrowned())?;
+        let asked = features.into_iter().zip(asked);
+        rows.extend(asked.map(|(features, (_, count))| Row {
             features,
             load,
             count,
-        });
+        }));
     }
     Ok(())
 }

@@ -1,0 +1,153 @@
+//! Rows of the lists in a report.
+
+use std::net::IpAddr;
+
+use crane_model::Flow;
+use serde::Serialize;
+
+use crate::edge::Pair;
+use crate::names::{Names, PairNames, name_of};
+use crate::sketch::answer::{About, Asked};
+use crate::sketch::conversations::Conversation;
+use crate::sketch::estimate::Estimate;
+
+/// Who sent to whom.
+#[derive(Debug, Serialize)]
+pub struct PairRow {
+    pub src: IpAddr,
+    pub dst: IpAddr,
+    #[serde(flatten)]
+    pub names: PairNames,
+    #[serde(flatten)]
+    pub counts: Estimate,
+}
+
+impl PairRow {
+    fn of(pair: Pair, counts: Estimate, names: Option<&Names>) -> Self {
+        let (src, dst) = (pair.src(), pair.dst());
+        Self {
+            src,
+            dst,
+            names: PairNames::of(names, src, dst),
+            counts,
+        }
+    }
+
+    /// Both addresses for people.
+    pub fn ends(&self) -> [String; 2] {
+        self.names.show(self.src, self.dst)
+    }
+}
+
+impl Row<Pair> for PairRow {
+    fn new(flow: &Flow<Pair>, names: Option<&Names>) -> Self {
+        Self::of(flow.key, flow.into(), names)
+    }
+}
+
+/// Who sent, or who received.
+#[derive(Debug, Serialize)]
+pub struct NodeRow {
+    pub ip: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(flatten)]
+    pub counts: Estimate,
+}
+
+impl Row<IpAddr> for NodeRow {
+    fn new(flow: &Flow<IpAddr>, names: Option<&Names>) -> Self {
+        Self {
+            ip: flow.key,
+            name: name_of(names, flow.key),
+            counts: flow.into(),
+        }
+    }
+}
+
+/// What is known of a pair or a node, with the names of networks if there are any.
+pub trait Row<K> {
+    /// The row of a flow.
+    fn new(flow: &Flow<K>, names: Option<&Names>) -> Self;
+}
+
+/// A row for each of these.
+pub fn rows<K, R: Row<K>>(flows: &[Flow<K>], names: Option<&Names>) -> Vec<R> {
+    flows.iter().map(|flow| R::new(flow, names)).collect()
+}
+
+/// The answer to a question.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum AskedRow {
+    /// About a pair.
+    Pair(PairRow),
+    /// About a node.
+    Node {
+        ip: IpAddr,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        sent: Estimate,
+        received: Estimate,
+    },
+}
+
+impl AskedRow {
+    /// The rows of all questions.
+    pub fn rows(asked: &[Asked], names: Option<&Names>) -> Vec<Self> {
+        let row = |asked| Self::new(asked, names);
+        asked.iter().filter_map(row).collect()
+    }
+
+    fn new(asked: &Asked, names: Option<&Names>) -> Option<Self> {
+        match (asked.about, &asked.flows[..]) {
+            (About::Flow(pair), [flow]) => {
+                let row = PairRow::of(pair, flow.into(), names);
+                Some(Self::Pair(row))
+            }
+            (About::Node(ip), [sent, received]) => Some(Self::Node {
+                ip,
+                name: name_of(names, ip),
+                sent: sent.into(),
+                received: received.into(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// What two addresses sent each other.
+#[derive(Debug, Serialize)]
+pub struct ConversationRow {
+    pub a: IpAddr,
+    pub b: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b_name: Option<String>,
+    /// Of both directions.
+    pub packets: u64,
+    pub bytes: u64,
+    pub a_to_b: Estimate,
+    /// None where an address talks to itself.
+    pub b_to_a: Option<Estimate>,
+}
+
+impl ConversationRow {
+    /// The row of a conversation, with the names of networks if there are any.
+    pub fn new(conversation: &Conversation, names: Option<&Names>) -> Self {
+        let Conversation { there, back } = conversation;
+        let flows = || conversation.flows();
+        let (a, b) = (there.key.src(), there.key.dst());
+        Self {
+            a,
+            b,
+            a_name: name_of(names, a),
+            b_name: name_of(names, b),
+            packets: flows().map(|flow| flow.packets.estimate).sum(),
+            bytes: flows().map(|flow| flow.bytes.estimate).sum(),
+            a_to_b: there.into(),
+            b_to_a: back.as_ref().map(Estimate::from),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The numbers of an answer, as all JSON has them.
+
+use crane_model::Flow;
+use serde::{Deserialize, Serialize};
+
+/// An estimate and how far it can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Packets, most likely.
+    pub packets: u64,
+    /// In nine of ten cases no fewer packets than this …
+    pub low: u64,
+    /// … and no more than this.
+    pub high: u64,
+    /// Never fewer packets than this.
+    pub at_least: Option<u64>,
+    /// Never more packets than this; 0 is a certain no.
+    pub at_most: Option<u64>,
+    /// Bytes, most likely.
+    pub bytes: u64,
+    /// In nine of ten cases no fewer bytes than this …
+    pub bytes_low: u64,
+    /// … and no more than this.
+    pub bytes_high: u64,
+    /// Never fewer bytes than this.
+    pub bytes_at_least: Option<u64>,
+    /// Never more bytes than this.
+    pub bytes_at_most: Option<u64>,
+}
+
+impl<K> From<&Flow<K>> for Estimate {
+    fn from(flow: &Flow<K>) -> Self {
+        let Flow { packets, bytes, .. } = flow;
+        Self {
+            packets: packets.estimate,
+            low: packets.low,
+            high: packets.high,
+            at_least: packets.at_least,
+            at_most: packets.at_most,
+            bytes: bytes.estimate,
+            bytes_low: bytes.low,
+            bytes_high: bytes.high,
+            bytes_at_least: bytes.at_least,
+            bytes_at_most: bytes.at_most,
+        }
+    }
+}

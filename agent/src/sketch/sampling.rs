@@ -1,0 +1,117 @@
+//! Sampling: where one packet in so many is stored, and stands for all of them,
+//! answers are less sure of themselves than a sketch is.
+
+use std::sync::Arc;
+
+use crane_model::{Amount, Flow};
+
+use crate::tally::{Ignored, Tally};
+
+/// What is left out of one window.
+#[derive(Clone)]
+pub struct Sampling {
+    /// Each packet stands for this many.
+    one_in: u64,
+    tally: Arc<Tally>,
+    /// Packets that had been left out before any of the window was.
+    before: u64,
+}
+
+impl Sampling {
+    /// One packet in so many is stored, `tally` counts the others, of which
+    /// `before` cannot belong to the window.
+    pub fn new(one_in: u64, tally: Arc<Tally>, before: u64) -> Self {
+        Self {
+            one_in,
+            tally,
+            before,
+        }
+    }
+
+    /// Whether anything is left out.
+    pub fn is_sampled(&self) -> bool {
+        self.one_in > 1
+    }
+
+    /// How many packets a pair may have had of which most likely none was seen.
+    pub fn most_unseen(&self) -> u64 {
+        match self.one_in {
+            1 => 0,
+            one_in => 5 * one_in,
+        }
+    }
+
+    /// An answer of a sketch, no surer of itself than sampling allows: three
+    /// standard deviations to both sides, but no fewer than were seen. Anything
+    /// that was left out may have been this pair's.
+    pub fn honest<K>(&self, flow: Flow<K>) -> Flow<K> {
+        if !self.is_sampled() {
+            return flow;
+        }
+        let left_out = self.tally.ignored(Ignored::Sampled) - self.before;
+        let packets = flow.packets;
+        let spread = (packets.estimate.saturating_mul(self.one_in - 1) as f64).sqrt();
+        let packets = self.ends(packets, 3.0 * spread, Some(left_out));
+        // Packets differ in size: bytes are no surer than packets are.
+        let share = spread / flow.packets.estimate.max(1) as f64;
+        let bytes = self.ends(flow.bytes, 3.0 * share * flow.bytes.estimate as f64, None);
+        Flow {
+            key: flow.key,
+            packets,
+            bytes,
+        }
+    }
+
+    /// `amount` as it is stored, each packet as many times as it stands for.
+    fn ends(&self, amount: Amount, spread: f64, left_out: Option<u64>) -> Amount {
+        let spread = spread.ceil() as u64;
+        let seen = |stored: u64| stored / self.one_in;
+        let at_least = amount.at_least.map(seen);
+        let at_most = amount.at_most.zip(left_out);
+        let at_most = at_most.map(|(most, left_out)| seen(most).saturating_add(left_out));
+        // Scaled up, an estimate can be beyond all that was left out.
+        let likely = [
+            amount.low.saturating_sub(spread).max(seen(amount.low)),
+            amount.estimate,
+            amount.high.saturating_add(spread),
+        ];
+        Amount::within((at_least, at_most), likely)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_makes_answers_less_sure() {
+        let tally = Arc::new(Tally::default());
+        tally.ignore(Ignored::Sampled, 1_000_000);
+        let sampling = Sampling::new(4, Arc::clone(&tally), 900_000);
+        let flow = |packets| Flow {
+            key: (),
+            packets: Amount::exact(packets),
+            bytes: Amount::exact(100 * packets),
+        };
+        let sure = sampling.honest(flow(40_000)).packets;
+        assert_eq!(
+            (sure.low, sure.estimate, sure.high),
+            (38_960, 40_000, 41_040)
+        );
+        assert_eq!(sure.at_least, Some(10_000), "what was seen");
+        assert_eq!(sure.at_most, Some(110_000), "and all that was not");
+        let small = sampling.honest(flow(8));
+        assert_eq!(
+            (small.packets.low, small.packets.high),
+            (2, 23),
+            "two were seen"
+        );
+        assert_eq!(
+            (small.bytes.at_least, small.bytes.at_most),
+            (Some(200), None)
+        );
+        assert!(small.bytes.low < 800 && small.bytes.high > 800);
+        let never = sampling.honest(flow(0)).packets;
+        assert_eq!(never.at_most, Some(100_000), "no certain no");
+    }
+}

@@ -1,0 +1,167 @@
+//! Sizes: what packets weigh, from which the bytes of an edge follow that only
+//! layers know, for they count none.
+//!
+//! The smallest and the largest mean of all arrivals are ends that no edge can
+//! be outside of. What is likely between them is learnt from the witnesses:
+//! bytes for each packet that the layers *say* they have, so that what layers
+//! are wrong about is in it. Edges of many packets have other sizes than edges
+//! of few: those near in their estimate speak for each other.
+
+/// The smallest and the largest packets that were stored, as means of arrivals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketSizes {
+    /// No arrival had fewer bytes a packet.
+    pub least: u64,
+    /// No arrival had more.
+    pub most: u64,
+}
+
+impl PacketSizes {
+    /// Before anything was stored.
+    pub const NONE: Self = Self {
+        least: u64::MAX,
+        most: 0,
+    };
+
+    /// Takes note of an arrival.
+    #[inline]
+    pub fn note(&mut self, packets: u64, bytes: u64) {
+        if bytes < self.least.saturating_mul(packets) {
+            self.least = bytes / packets.max(1);
+        }
+        if bytes > self.most.saturating_mul(packets) {
+            self.most = bytes.div_ceil(packets.max(1));
+        }
+    }
+
+    /// Bytes that so many packets have at least and at most.
+    pub fn ends(&self, at_least: u64, at_most: Option<u64>) -> (u64, Option<u64>) {
+        let least = match self.least {
+            u64::MAX => 0,
+            least => least.saturating_mul(at_least),
+        };
+        (least, at_most.and_then(|most| most.checked_mul(self.most)))
+    }
+}
+
+/// A witness: packets that the layers say it has, and its bytes.
+pub type Weighed = (u64, u64);
+
+/// Bytes for each packet that the layers say, of nine edges in ten.
+#[derive(Debug, Clone, Copy)]
+pub struct BytesPerPacket {
+    /// One edge in twenty has fewer.
+    pub low: f64,
+    /// Half of them have fewer.
+    pub middle: f64,
+    /// One in twenty has more.
+    pub high: f64,
+}
+
+/// How fine estimates are told apart, in ln(1 + packets).
+const STEP: f64 = 0.25;
+const STEPS: usize = 96;
+
+/// Witnesses that speak for an estimate, at least.
+const NEAREST: usize = 64;
+
+/// What the witnesses say, by estimate. See the head of this module.
+pub struct LearntSizes(Vec<BytesPerPacket>);
+
+impl LearntSizes {
+    /// Learns from witnesses; without any, from all that was stored.
+    pub fn new(mut witnesses: Vec<Weighed>, packets: PacketSizes) -> Self {
+        if witnesses.is_empty() {
+            let (low, high) = (packets.least.min(packets.most) as f64, packets.most as f64);
+            return Self(vec![BytesPerPacket {
+                low,
+                middle: (low * high).sqrt(),
+                high,
+            }]);
+        }
+        witnesses.sort_unstable();
+        let at = |step: usize| {
+            let near = near(&witnesses, (step as f64 * STEP).exp_m1());
+            let mut sizes: Vec<f64> = near
+                .iter()
+                .map(|(packets, bytes)| *bytes as f64 / (*packets).max(1) as f64)
+                .collect();
+            sizes.sort_unstable_by(f64::total_cmp);
+            // One more than there are, at either end, as nobody is outside for
+            // sure.
+            let rank = |share: f64| share * (sizes.len() + 1) as f64;
+            let place = |rank: f64| sizes[(rank as usize).clamp(1, sizes.len()) - 1];
+            BytesPerPacket {
+                low: place(rank(0.05).floor()),
+                middle: place(rank(0.5).round()),
+                high: place(rank(0.95).ceil()),
+            }
+        };
+        Self((0..STEPS).map(at).collect())
+    }
+
+    /// What a packet of an edge weighs that layers say has so many.
+    pub fn of(&self, packets: u64) -> BytesPerPacket {
+        let step = ((packets as f64).ln_1p() / STEP).round() as usize;
+        self.0[step.min(self.0.len() - 1)]
+    }
+}
+
+/// The witnesses nearest to an estimate, all with the same one together.
+fn near(witnesses: &[Weighed], packets: f64) -> &[Weighed] {
+    let ln = |(packets, _): &Weighed| (*packets as f64).ln_1p();
+    let here = packets.ln_1p();
+    let (mut first, mut last) = (
+        witnesses.partition_point(|w| ln(w) < here - STEP / 2.0),
+        witnesses.partition_point(|w| ln(w) <= here + STEP / 2.0),
+    );
+    while last - first < NEAREST.min(witnesses.len()) {
+        let below = first.checked_sub(1).map(|at| here - ln(&witnesses[at]));
+        let above = witnesses.get(last).map(|w| ln(w) - here);
+        match (below, above) {
+            (Some(below), Some(above)) if below <= above => first -= 1,
+            (Some(_), None) => first -= 1,
+            _ => last += 1,
+        }
+    }
+    &witnesses[first..last]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_edge_is_outside_of_the_smallest_and_largest_mean() {
+        let mut sizes = PacketSizes::NONE;
+        assert_eq!(sizes.ends(0, Some(0)), (0, Some(0)));
+        for (packets, bytes) in [(3, 200), (1, 60), (2, 3000), (7, 700)] {
+            sizes.note(packets, bytes);
+        }
+        assert_eq!((sizes.least, sizes.most), (60, 1500));
+        assert_eq!(sizes.ends(2, Some(5)), (120, Some(7500)));
+        assert_eq!(sizes.ends(2, None), (120, None));
+        sizes.note(3, 100);
+        assert_eq!(sizes.least, 33, "rounded down, as the other end is up");
+    }
+
+    #[test]
+    fn edges_of_many_packets_have_sizes_of_their_own() {
+        let light = (0..300).map(|n| (1, 60 + n % 10));
+        let heavy = (0..100).map(|n| (500 + n, (500 + n) * 1400));
+        let sizes = LearntSizes::new(light.chain(heavy).collect(), PacketSizes::NONE);
+        let (one, many) = (sizes.of(1), sizes.of(550));
+        assert!((60.0..70.0).contains(&one.low) && (60.0..70.0).contains(&one.high));
+        assert_eq!((many.low, many.middle, many.high), (1400.0, 1400.0, 1400.0));
+        assert_eq!(sizes.of(u64::MAX).middle, 1400.0);
+    }
+
+    #[test]
+    fn without_witnesses_all_that_was_stored_speaks() {
+        let mut packets = PacketSizes::NONE;
+        packets.note(1, 100);
+        packets.note(1, 900);
+        let sizes = LearntSizes::new(Vec::new(), packets).of(7);
+        assert_eq!((sizes.low, sizes.middle, sizes.high), (100.0, 300.0, 900.0));
+    }
+}
