@@ -60,6 +60,16 @@ fn ask(port: u16, path: &str) -> (String, Value) {
     (code, value)
 }
 
+/// The numbers of a pair or a node that is known exactly.
+fn exactly(packets: u64, bytes: u64) -> Value {
+    json!({
+        "packets": packets, "low": packets, "high": packets,
+        "at_least": packets, "at_most": packets,
+        "bytes": bytes, "bytes_low": bytes, "bytes_high": bytes,
+        "bytes_at_least": bytes, "bytes_at_most": bytes,
+    })
+}
+
 #[test]
 fn every_path_answers_and_mistakes_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,8 +99,7 @@ fn every_path_answers_and_mistakes_are_named() {
     assert_eq!(answer["interfaces"][0]["seconds"], 0.049);
 
     let (_, answer) = ask(port, "/api/v1/flow?src=10.0.0.8&dst=10.0.0.9");
-    let exact =
-        json!({"packets": 50, "low": 50, "high": 50, "bytes": 50 * 52, "bytes_at_least": 50 * 52});
+    let exact = exactly(50, 50 * 52);
     assert_eq!(answer["interfaces"][0]["estimate"], exact);
     let (_, answer) = ask(port, "/api/v1/node?ip=10.0.0.9&window=last");
     assert_eq!(answer["interfaces"][0]["received"], exact);

@@ -65,13 +65,19 @@ fn every_method_has_every_figure_within_its_budget() {
         ] {
             assert!(row[field].is_number(), "{method} has no {field}: {row}");
         }
-        for band in ["1", "2-9", "10-99", "100+"] {
+        for band in ["1", "2-9", "10-99", "100-999", "1000+"] {
             assert!(row["bands"].get(band).is_some(), "{method} {band}");
         }
         for field in ["store_per_second", "query_per_second"] {
             assert!(row[field].as_f64().unwrap() > 0.0);
         }
-        for field in ["coverage90", "median_width", "rank_correlation_top1000"] {
+        for field in [
+            "coverage90",
+            "coverage_bands",
+            "interval_score",
+            "median_width",
+            "rank_correlation_top1000",
+        ] {
             assert!(row.get(field).is_some(), "{method} {field}");
         }
         if method != "exact" {
@@ -81,6 +87,15 @@ fn every_method_has_every_figure_within_its_budget() {
     let packed = row(&report, "crane-packed");
     assert!(packed["coverage90"].as_f64().unwrap() >= 0.9, "{packed}");
     assert!(packed["median_width"].is_number());
+    for field in ["below_at_least", "above_at_most"] {
+        assert_eq!(packed[field], 0, "guaranteed: {packed}");
+    }
+    for (band, held) in packed["coverage_bands"].as_object().unwrap() {
+        let held = held.as_f64().unwrap_or(1.0);
+        assert!(held >= 0.87, "{band}: {packed}");
+    }
+    let guarantee = packed["guarantee_score"].as_f64().unwrap();
+    assert!(packed["interval_score"].as_f64().unwrap() < guarantee);
     for recall in packed["node_recall"].as_array().unwrap() {
         assert!(recall.as_f64().unwrap() > 0.9, "{packed}");
     }

@@ -10,7 +10,7 @@ use common::{
     address, agent, arp, frame, json, pcapng_block as block, pcapng_head as head, stderr, words,
     write_pcap,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn a_capture_gives_exact_counts_and_the_right_top_pair() {
@@ -46,8 +46,10 @@ fn a_capture_gives_exact_counts_and_the_right_top_pair() {
     assert_eq!(capture["dropped"], json!({}));
     assert_eq!(
         capture["top"][0],
-        json!({"src": "10.0.3.232", "dst": "10.0.3.233", "packets": 500, "low": 500, "high": 500,
-               "bytes": 500 * 42, "bytes_at_least": 500 * 42})
+        json!({"src": "10.0.3.232", "dst": "10.0.3.233",
+               "packets": 500, "low": 500, "high": 500, "at_least": 500, "at_most": 500,
+               "bytes": 500 * 42, "bytes_low": 500 * 42, "bytes_high": 500 * 42,
+               "bytes_at_least": 500 * 42, "bytes_at_most": 500 * 42})
     );
     assert_eq!(capture["top"][1]["packets"], 40);
     assert_eq!(capture["top"].as_array().unwrap().len(), 3);
@@ -383,7 +385,7 @@ fn a_terminal_that_goes_away_ends_it_with_a_report() {
 }
 
 #[test]
-fn bytes_are_right_or_not_told() {
+fn bytes_of_any_pair_are_told_and_never_outside_of_what_is_guaranteed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sample.pcap");
     let path = path.to_str().unwrap();
@@ -405,10 +407,20 @@ fn bytes_are_right_or_not_told() {
     assert_eq!(sum("packets"), whole["edges"].as_u64().unwrap());
     let arps = 60 * whole["ignored"]["not_ip"].as_u64().unwrap();
     assert_eq!(sum("bytes"), whole["bytes"].as_u64().unwrap() - arps);
-    assert_eq!(whole["verify"]["bytes_known"], whole["verify"]["distinct"]);
-    assert_eq!(whole["verify"]["bytes_wrong"], 0);
+    let exact = |verify: &Value| {
+        for field in ["are", "bytes_are", "interval_score"] {
+            assert_eq!(verify[field], 0.0, "{field}: {verify}");
+        }
+    };
+    exact(&whole["verify"]);
+    let guaranteed = |verify: &Value| {
+        for field in ["below_at_least", "above_at_most", "bytes_outside"] {
+            assert_eq!(verify[field], 0, "{field}: {verify}");
+        }
+    };
+    guaranteed(&whole["verify"]);
 
-    // They do not fit: what was not counted from the start is not told.
+    // They do not fit: what was not counted from the start is estimated.
     let config = folder.path().join("small.toml");
     std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
     let light = pairs.last().unwrap();
@@ -418,13 +430,17 @@ fn bytes_are_right_or_not_told() {
     let config = config.to_str().unwrap();
     let small = replay(&["--top", "1000", "-c", config, "--ask", &light]);
     let verify = &small["verify"];
-    assert_eq!(verify["bytes_wrong"], 0, "{verify}");
-    let known = verify["bytes_known"].as_u64().unwrap();
-    assert!(known < verify["distinct"].as_u64().unwrap(), "{verify}");
-    assert!(small["asked"][0]["bytes"].is_null(), "{small}");
-    assert!(small["asked"][0]["bytes_at_least"].is_u64());
-    let output = agent(&["replay", "-q", path, "-c", config, "--ask", &light]);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("unknown"));
+    guaranteed(verify);
+    for field in ["coverage90", "bytes_coverage90"] {
+        assert!(verify[field].as_f64().unwrap() >= 0.9, "{field}: {verify}");
+    }
+    let (asked, truth) = (&small["asked"][0], pairs.last().unwrap()["bytes"].as_u64());
+    let [least, most] = ["bytes_at_least", "bytes_at_most"].map(|end| asked[end].as_u64());
+    assert!(least < most, "it is in the layers: {asked}");
+    assert!(least <= truth && truth <= most, "{asked}");
+    let never = ["--ask", "203.0.113.77,203.0.113.78"];
+    let asked = &replay(&never)["asked"][0];
+    assert_eq!((&asked["at_most"], &asked["bytes"]), (&json!(0), &json!(0)));
 }
 
 #[test]
