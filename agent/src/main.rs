@@ -3,9 +3,9 @@
 //!
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
-//! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`] and
-//! [`tally`]. [`eval`] measures, [`report`] tells of a replay, and [`commands`]
-//! put it all together. `tests/rooms.rs` holds these arrows.
+//! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`], [`names`],
+//! [`protocol`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and
+//! [`commands`] put it all together. `tests/rooms.rs` holds these arrows.
 
 mod capture;
 mod cli;
@@ -18,8 +18,10 @@ mod eval;
 mod export;
 mod http;
 mod log;
+mod names;
 mod packet;
 mod plain;
+mod protocol;
 mod report;
 mod sketch;
 mod stop;

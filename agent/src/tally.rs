@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use crate::protocol::Protocol;
+
 /// Why a packet did not become an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignored {
@@ -76,6 +78,13 @@ pub struct Tally {
     /// How many of them were taken when the worker last looked.
     pub ring_used: AtomicU64,
     ignored: [AtomicU64; Ignored::ALL.len()],
+    protocols: [Traffic; Protocol::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct Traffic {
+    packets: AtomicU64,
+    bytes: AtomicU64,
 }
 
 impl Tally {
@@ -111,6 +120,22 @@ impl Tally {
             .into_iter()
             .filter(|(reason, count)| *reason != Ignored::NotStored || *count > 0);
         shown.map(|(reason, count)| (reason.name(), count))
+    }
+
+    /// Counts packets that have addresses, by what they carry.
+    pub fn carry(&self, protocol: Protocol, packets: u64, bytes: u64) {
+        let traffic = &self.protocols[protocol as usize];
+        traffic.packets.fetch_add(packets, Relaxed);
+        traffic.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Every protocol with its packets and bytes. Together they are all packets
+    /// that were decoded to a pair, whether there was room for them or not.
+    pub fn protocols(&self) -> [(&'static str, u64, u64); Protocol::ALL.len()] {
+        Protocol::ALL.map(|protocol| {
+            let Traffic { packets, bytes } = &self.protocols[protocol as usize];
+            (protocol.name(), packets.load(Relaxed), bytes.load(Relaxed))
+        })
     }
 
     /// Every reason a packet was lost for, with how many.

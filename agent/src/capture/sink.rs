@@ -10,8 +10,10 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::decode::Decoded;
 use crate::edge::Edge;
 use crate::packet::Packet;
+use crate::protocol::Protocol;
 use crate::sketch::pipeline::InterfaceWriter;
 use crate::sketch::ring::{RingWriter, WorkerGone};
 use crate::sketch::slot::Slot;
@@ -39,6 +41,8 @@ struct Pending {
     packets: u64,
     bytes: u64,
     ignored: [u64; Ignored::ALL.len()],
+    /// Packets and bytes.
+    protocols: [(u64, u64); Protocol::ALL.len()],
     edges: Vec<Slot>,
 }
 
@@ -64,8 +68,11 @@ impl PacketSink {
         if self.one_in > 1 && self.rng.random_range(0..self.one_in) != 0 {
             self.pending.ignored[Ignored::Sampled as usize] += 1;
         } else {
-            match decode::pair(packet.link, packet.data, &self.decode) {
-                Ok(pair) => {
+            match decode::decode(packet.link, packet.data, &self.decode) {
+                Ok(Decoded { pair, protocol }) => {
+                    let (packets, bytes) = &mut self.pending.protocols[protocol as usize];
+                    *packets += 1;
+                    *bytes += u64::from(packet.wire_len);
                     let edge = Edge {
                         name: pair.name(),
                         bytes: packet.wire_len,
@@ -132,6 +139,12 @@ impl PacketSink {
                 self.tally.ignore(reason, mem::take(count));
             }
         }
+        for (protocol, count) in Protocol::ALL.into_iter().zip(&mut self.pending.protocols) {
+            let (packets, bytes) = mem::take(count);
+            if packets > 0 {
+                self.tally.carry(protocol, packets, bytes);
+            }
+        }
     }
 
     /// The books this end keeps.
@@ -183,6 +196,11 @@ mod tests {
         assert_eq!(tally.packets.load(Relaxed), 11);
         assert_eq!(tally.bytes.load(Relaxed), 1100);
         assert_eq!(tally.ring_full.load(Relaxed), 6);
+        let udp = tally
+            .protocols()
+            .into_iter()
+            .find(|(name, ..)| *name == "udp");
+        assert_eq!(udp, Some(("udp", 10, 1000)), "lost or not");
         assert_eq!(tally.outstanding(), 4, "what is in the ring");
         let mut slot = Vec::new();
         reader.take(&mut slot, 1).unwrap();

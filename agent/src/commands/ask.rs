@@ -8,6 +8,7 @@ use crate::cli::{Ask, Query, ReportFormat, Top};
 use crate::columns::Columns;
 use crate::http::answers::{self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer};
 use crate::http::client;
+use crate::names::show;
 use crate::plain;
 use crate::sketch::answer::{By, WindowName};
 use crate::sketch::estimate::Estimate;
@@ -29,6 +30,9 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         if args.ask.format == ReportFormat::Json {
             return write_json(out, &answer);
         }
+        if answer.name.is_some() {
+            writeln!(out, "  {}", show(answer.ip, answer.name.as_deref()))?;
+        }
         let mut table = EstimateTable::new(&args.ask);
         for node in &answer.interfaces {
             table.push(&node.interface, node.window, "sent", &node.sent);
@@ -40,6 +44,10 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     refuse_none(&args.ask, &answer.interfaces)?;
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
+    }
+    if answer.names.src_name.is_some() {
+        let [src, dst] = answer.names.show(answer.src, answer.dst);
+        writeln!(out, "  {src} → {dst}")?;
     }
     let mut table = EstimateTable::new(&args.ask);
     for flow in &answer.interfaces {
@@ -134,8 +142,11 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
             )?,
             None => writeln!(out, "  {packets} packets, {bytes}")?,
         }
-        let pair = |pair: &HeavyPair| (format!("{} → {}", pair.src, pair.dst), pair.estimate);
-        let node = |node: &HeavyNode| (node.ip.to_string(), node.estimate);
+        let pair = |pair: &HeavyPair| {
+            let [src, dst] = pair.names.show(pair.src, pair.dst);
+            (format!("{src} → {dst}"), pair.estimate)
+        };
+        let node = |node: &HeavyNode| (show(node.ip, node.name.as_deref()), node.estimate);
         let rate = |estimate: &Estimate| per_second(estimate.bytes);
         let mut list =
             |title, entries: Vec<(String, Estimate)>| write_list(out, units, title, &entries, rate);

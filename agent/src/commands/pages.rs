@@ -50,7 +50,7 @@ const CONFIGURATION: (&str, &str) = (
 );
 const ANY_KEY: (&str, &str) = (
     "CRANE_SECTION_KEY",
-    "Any key of the configuration, like CRANE_CAPTURE_SNAPLEN=128 or CRANE_WINDOW_LENGTH=10s. Flags win over variables, variables over the file. Values are written as in the file. Variables that begin with CRANE_ and are no key are named in a warning and ignored.",
+    "Any key of the configuration, like CRANE_CAPTURE_SNAPLEN=128 or CRANE_WINDOW_LENGTH=10s; of keys above all sections CRANE_KEY, like CRANE_NAMES_FILE. Flags win over variables, variables over the file. Values are written as in the file. Variables that begin with CRANE_ and are no key are named in a warning and ignored.",
 );
 const CONFIGURED_BY: Entries = &[
     (

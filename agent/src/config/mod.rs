@@ -2,6 +2,7 @@
 //! [`read`] says how a configuration comes about and what is wrong with it.
 
 pub mod length;
+mod names;
 pub mod pattern;
 mod read;
 pub mod size;
@@ -11,6 +12,7 @@ mod variables;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -18,16 +20,29 @@ use crane_model::DeviceChoice;
 use serde::Deserialize;
 
 use crate::edge::Pair;
+use crate::names::Names;
 
 use length::WindowLength;
+pub use names::NamedPrefix;
 use pattern::Pattern;
 pub use read::{ConfigError, Loaded};
 use size::Size;
 
 /// Everything that can be configured.
-#[derive(Debug, Clone, Default, Deserialize, PartialEq)]
+#[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// A file with names of networks.
+    pub names_file: Option<PathBuf>,
+    /// How many different names there may be.
+    #[serde(deserialize_with = "values::in_range::<_, usize, 1, 255>")]
+    pub names_limit: usize,
+    /// `[[names]]`: names of networks.
+    #[serde(deserialize_with = "values::named")]
+    pub names: Vec<NamedPrefix>,
+    /// All names, from here and from the file; none if there are none.
+    #[serde(skip)]
+    pub networks: Option<Arc<Names>>,
     /// What is captured and how.
     pub capture: Capture,
     /// Over which time it is summarised.
@@ -179,6 +194,21 @@ impl Profile {
 #[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
 #[serde(try_from = "values::Ends")]
 pub struct Watched(pub Pair);
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            names_file: None,
+            names_limit: 64,
+            names: Vec::new(),
+            networks: None,
+            capture: Capture::default(),
+            window: Window::default(),
+            sketch: Sketch::default(),
+            export: Export::default(),
+        }
+    }
+}
 
 impl Default for Capture {
     fn default() -> Self {

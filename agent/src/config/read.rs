@@ -6,12 +6,17 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use toml::Table;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::{Spanned, Table};
 
+use super::variables::TOP;
 use super::{Config, variables};
 use crate::config::size::Size;
 use crate::config::small_file;
+use crate::plain;
 
 /// The largest configuration.
 const MOST: Size = Size(1 << 20);
@@ -52,14 +57,17 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads the file, if any, and the environment.
+    /// Reads the file, if any, the environment, and the file of names.
     pub fn from(path: Option<&PathBuf>) -> Result<Self, ConfigError> {
-        let table = match path {
-            Some(path) => read(path)?.1,
-            None => Table::new(),
+        let (written, table) = match path {
+            Some(path) => read(path)?,
+            None => (Config::default(), Table::new()),
         };
         let found = variables::find()?;
-        let (config, table) = variables::put_over(table, found.ours)?;
+        let (mut config, table) = variables::put_over(table, found.ours)?;
+        // No variable stands for them, and these know their lines.
+        config.names = written.names;
+        config.networks = config.read_names()?.map(Arc::new);
         let keys = table.iter().flat_map(|(section, keys)| {
             let keys = keys.as_table().into_iter().flat_map(Table::keys);
             keys.map(move |key| format!("{section}.{key}"))
@@ -82,13 +90,17 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
     let text = String::from_utf8(bytes).map_err(|_| fault(None, "is not UTF-8".into()))?;
     let explain = |error: toml::de::Error| {
         let span = error.span();
-        let line = span
-            .clone()
-            .map(|span| 1 + text[..span.start].matches('\n').count());
+        let line = span.clone().map(|span| line_of(&text, span.start));
         let written = span.and_then(|span| text.get(span)).unwrap_or_default();
         let mut message = error.message().replace('\n', ", ");
         if !written.is_empty() && !written.contains('\n') && !message.contains(written) {
             message = format!("{written}: {message}");
+        }
+        if TOP
+            .iter()
+            .any(|key| message.contains(&format!("unknown field `{key}`")))
+        {
+            message += " (it belongs above all sections)";
         }
         let key = line.and_then(|line| text.lines().nth(line - 1)?.split_once('='));
         if let Some((key, _)) = key
@@ -98,7 +110,12 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
         }
         fault(line, message)
     };
-    let config: Config = toml::from_str(&text).map_err(explain)?;
+    let mut config: Config = toml::from_str(&text).map_err(explain)?;
+    let written: Written = toml::from_str(&text).map_err(explain)?;
+    for (named, written) in config.names.iter_mut().zip(&written.names) {
+        let line = line_of(&text, written.span().start);
+        named.place = format!("{}, line {line}", plain::path(path));
+    }
     config.check().map_err(|error| {
         let key = error.place.rsplit('.').next().unwrap_or_default();
         let key = key.split(' ').next().unwrap_or_default();
@@ -112,6 +129,18 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
     })?;
     let table = toml::from_str(&text).map_err(explain)?;
     Ok((config, table))
+}
+
+/// Where entries are written that others may contradict.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    names: Vec<Spanned<IgnoredAny>>,
+}
+
+/// The line of a text that has this byte.
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text[..at].matches('\n').count()
 }
 
 #[cfg(test)]
@@ -135,10 +164,13 @@ mod tests {
     #[test]
     fn the_example_names_every_key() {
         let example = include_str!("../../crane-agent.toml");
-        for (section, known) in variables::SECTIONS {
-            let only = format!("[{section}]\nx = 1\n");
-            let error = read(&only).unwrap_err().to_string();
-            let keys: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        let sections = variables::SECTIONS.map(|(section, known)| (format!("[{section}]"), known));
+        for (section, known) in [(String::new(), &TOP[..])].into_iter().chain(sections) {
+            let error = read(&format!("{section}\nx = 1\n"))
+                .unwrap_err()
+                .to_string();
+            let keys = error.split('`').skip(3).step_by(2);
+            let keys: Vec<&str> = keys.take_while(|key| *key != "names").collect();
             assert_eq!(keys, known);
             for key in keys {
                 let shown = example.lines().any(|line| {
@@ -146,14 +178,47 @@ mod tests {
                     line.strip_prefix(key)
                         .is_some_and(|rest| rest.starts_with(" ="))
                 });
-                assert!(shown, "{section}.{key} is not in the example");
+                assert!(shown, "{section} {key} is not in the example");
             }
         }
     }
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 23] = [
+        let cases: [(&str, [&str; 4]); 30] = [
+            (
+                "names_limit = 256\n",
+                ["line 1", "names_limit", "256", "1 to 255"],
+            ),
+            (
+                "[export]\nnames_file = \"x\"\n",
+                ["line 2", "names_file", "above all sections", ""],
+            ),
+            (
+                "names = \"office\"\n",
+                ["line 1", "names", "office", "a prefix and a name"],
+            ),
+            (
+                "[[names]]\nprefix = \"10.0.0.0/8\"\n",
+                ["line 1", "name", "missing", ""],
+            ),
+            (
+                "[[names]]\nprefix = \"10.1.2.3/16\"\nname = \"a\"\n",
+                [
+                    "line 2",
+                    "prefix",
+                    "10.1.2.3/16",
+                    "the network is 10.1.0.0/16",
+                ],
+            ),
+            (
+                "[[names]]\nprefix = \"10.0.0/8\"\nname = \"a\"\n",
+                ["line 2", "prefix", "10.0.0/8", "like 10.1.0.0/16"],
+            ),
+            (
+                "[[names]]\nprefix = \"10.0.0.0/8\"\nname = \" \"\n",
+                ["line 3", "name", "not empty", ""],
+            ),
             (
                 "[export]\nlisten = \":9732\"\n",
                 ["line 2", "listen", ":9732", "like 127.0.0.1:9732"],

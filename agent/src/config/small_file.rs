@@ -12,23 +12,32 @@ use rustix::fs::OFlags;
 
 use crate::config::size::Size;
 
-/// All of a file that has no more than `limit` bytes.
-pub fn read(path: &Path, limit: Size) -> io::Result<Vec<u8>> {
-    let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+/// Opens a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
     // Opening a pipe waits for its other end, otherwise.
     let file = File::options()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
         .open(path)?;
     if !file.metadata()?.is_file() {
-        return refuse("not a regular file".into());
+        return Err(refusal("not a regular file".into()));
     }
+    Ok(file)
+}
+
+fn refusal(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+/// All of a file that has no more than `limit` bytes.
+pub fn read(path: &Path, limit: Size) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
     let mut bytes = Vec::new();
     // One more, to tell; the size the file claims may not be true for long.
     file.take(limit.0.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit.0 {
-        return refuse(format!("larger than {limit}"));
+        return Err(refusal(format!("larger than {limit}")));
     }
     Ok(bytes)
 }

@@ -6,13 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use crane_model::DeviceChoice;
+use ipnet::IpNet;
 use serde::de::{Error, IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::length::WindowLength;
 use super::pattern::Pattern;
 use super::size::Size;
-use super::{Decap, Direction, Profile, Watched};
+use super::{Decap, Direction, NamedPrefix, Profile, Watched, names};
 use crate::edge::Pair;
 
 /// An address and a port to serve at.
@@ -102,6 +103,25 @@ pub fn patterns<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Pattern>, D::
 pub fn watched<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Watched>, D::Error> {
     let example = "a list like [{ src = \"10.0.0.1\", dst = \"10.0.0.2\" }]";
     input.deserialize_any(List(example, PhantomData))
+}
+
+/// Networks with names.
+pub fn named<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<NamedPrefix>, D::Error> {
+    let example = "entries [[names]], each with a prefix and a name";
+    input.deserialize_any(List(example, PhantomData))
+}
+
+/// The prefix of a network.
+pub fn prefix<'de, D: Deserializer<'de>>(input: D) -> Result<IpNet, D::Error> {
+    let given = input.deserialize_any(Text("a prefix like \"10.1.0.0/16\""))?;
+    names::prefix(&given).map_err(D::Error::custom)
+}
+
+/// The name of a network.
+pub fn network_name<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
+    let given = input.deserialize_any(Text("a name like \"office\""))?;
+    let name = names::network_name(&given).map_err(D::Error::custom)?;
+    Ok(name.to_owned())
 }
 
 /// The ends of a pair to watch, as they are written.

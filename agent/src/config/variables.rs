@@ -1,4 +1,5 @@
-//! Variables `CRANE_SECTION_KEY` in the place of keys of the file.
+//! Variables `CRANE_SECTION_KEY` in the place of keys of the file, and `CRANE_KEY`
+//! for the few keys above all sections.
 //!
 //! Others may have variables that begin like ours: Kubernetes sets `CRANE_PORT`
 //! and more where a service is called crane. Those are named and do nothing.
@@ -12,6 +13,9 @@ use super::{Config, ConfigError};
 const PREFIX: &str = "CRANE_";
 /// Not a key: names the file itself.
 const FILE: &str = "CRANE_CONFIG";
+
+/// Keys above all sections.
+pub const TOP: [&str; 2] = ["names_file", "names_limit"];
 
 /// All sections and their keys.
 pub const SECTIONS: [(&str, &[&str]); 4] = [
@@ -60,7 +64,8 @@ pub struct Found {
 /// A variable that stands for a key.
 pub struct Variable {
     name: String,
-    section: &'static str,
+    /// None for a key above all sections.
+    section: Option<&'static str>,
     key: &'static str,
     text: String,
 }
@@ -91,13 +96,16 @@ pub fn find() -> Result<Found, ConfigError> {
     Ok(found)
 }
 
-/// The section and key that a variable stands for.
-fn meaning(name: &str) -> Option<(&'static str, &'static str)> {
+/// The section, if any, and the key that a variable stands for.
+fn meaning(name: &str) -> Option<(Option<&'static str>, &'static str)> {
     let name = name.strip_prefix(PREFIX)?.to_lowercase();
+    if let Some(key) = TOP.iter().find(|known| **known == name) {
+        return Some((None, key));
+    }
     let (section, key) = name.split_once('_')?;
     let (section, keys) = SECTIONS.iter().find(|(known, _)| *known == section)?;
     let key = keys.iter().find(|known| **known == key)?;
-    Some((section, key))
+    Some((Some(section), key))
 }
 
 /// Puts variables over a table that is known to be right, one by one, so that
@@ -113,9 +121,15 @@ pub fn put_over(
             key,
             text,
         } = variable;
-        let entry = table.entry(section).or_insert_with(|| Table::new().into());
-        if let Value::Table(entry) = entry {
-            entry.insert(key.into(), value(&text));
+        let entries = match section {
+            Some(section) => {
+                let entry = table.entry(section).or_insert_with(|| Table::new().into());
+                entry.as_table_mut()
+            }
+            None => Some(&mut table),
+        };
+        if let Some(entries) = entries {
+            entries.insert(key.into(), value(&text));
         }
         let place = format!("{name}={text}");
         let config = Config::deserialize(table.clone()).map_err(|error| {
@@ -178,6 +192,7 @@ mod tests {
                 .interfaces[0]
                 .matches("eth1")
         );
+        assert_eq!(with("CRANE_NAMES_LIMIT", "7").unwrap().names_limit, 7);
         let name = "CRANE_CAPTURE_SNAPLEN";
         let error = with(name, "7").unwrap_err().to_string();
         assert!(
@@ -190,8 +205,9 @@ mod tests {
     fn what_is_no_key_is_a_stranger() {
         assert_eq!(
             meaning("CRANE_SKETCH_MEMORY_TOTAL"),
-            Some(("sketch", "memory_total"))
+            Some((Some("sketch"), "memory_total"))
         );
+        assert_eq!(meaning("CRANE_NAMES_FILE"), Some((None, "names_file")));
         for name in ["CRANE_PORT", "CRANE_CAPTURE_SNAPLNE", "CRANE_EXPORT_PORT"] {
             assert_eq!(meaning(name), None, "{name}");
         }

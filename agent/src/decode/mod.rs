@@ -1,4 +1,5 @@
-//! From the bytes of a packet to its source and destination address.
+//! From the bytes of a packet to its source and destination address, and what
+//! travels between them.
 //!
 //! [`link`] strips everything below IP, [`network`] reads the IP header, and
 //! if asked for [`tunnel`] looks for another one inside. Snapped frames are
@@ -15,6 +16,7 @@ pub mod testing;
 use crate::config::{self, Decap, Direction};
 use crate::edge::Pair;
 use crate::packet::Link;
+use crate::protocol::Protocol;
 use crate::tally::Ignored;
 use network::Ip;
 
@@ -39,8 +41,17 @@ impl From<&config::Capture> for Options {
     }
 }
 
-/// Source and destination of a packet, or why it has none.
-pub fn pair(link: Link, data: &[u8], options: &Options) -> Result<Pair, Ignored> {
+/// What a packet says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoded {
+    /// Its source and destination.
+    pub pair: Pair,
+    /// What the packet with these addresses carries.
+    pub protocol: Protocol,
+}
+
+/// Source, destination and protocol of a packet, or why it has none.
+pub fn decode(link: Link, data: &[u8], options: &Options) -> Result<Decoded, Ignored> {
     if options.direction != Direction::Both
         && link::direction(link, data).is_some_and(|known| known != options.direction)
     {
@@ -55,14 +66,17 @@ pub fn pair(link: Link, data: &[u8], options: &Options) -> Result<Pair, Ignored>
 }
 
 #[inline]
-fn addresses(outer: Ip<'_>, options: &Options) -> Result<Pair, Ignored> {
+fn addresses(outer: Ip<'_>, options: &Options) -> Result<Decoded, Ignored> {
     let packet = match options.decap {
         Decap::Outer => outer,
         Decap::Inner => tunnel::innermost(outer),
     };
     match packet {
         Ip::V6(_) if !options.ipv6 => Err(Ignored::Ipv6Off),
-        packet => packet.pair(),
+        packet => Ok(Decoded {
+            pair: packet.pair()?,
+            protocol: packet.protocol(),
+        }),
     }
 }
 
@@ -83,8 +97,54 @@ mod tests {
         ..OUTER
     };
 
+    fn pair(link: Link, data: &[u8], options: &Options) -> Result<Pair, Ignored> {
+        super::decode(link, data, options).map(|decoded| decoded.pair)
+    }
+
     fn decode(test: &TestPacket, options: &Options) -> Result<Pair, &'static str> {
         pair(Link(test.link), &test.data, options).map_err(Ignored::name)
+    }
+
+    /// What the packet with these addresses carries: behind all extension
+    /// headers, and as far as the capture goes.
+    #[test]
+    fn the_protocol_is_that_of_the_packet_with_the_addresses() {
+        let protocol = |packet: &[u8], options| {
+            let decoded = super::decode(Link(101), packet, options).unwrap();
+            decoded.protocol.name()
+        };
+        let numbers = [
+            (6, "tcp"),
+            (UDP, "udp"),
+            (1, "icmp"),
+            (58, "icmpv6"),
+            (132, "sctp"),
+            (GRE, "gre"),
+            (50, "esp"),
+            (89, "other"),
+            (IP_IN_IP, "other"),
+        ];
+        let authenticated = |number| [&[number, 4][..], &[0; 22]].concat();
+        for (number, name) in numbers {
+            for ends in [v4(1), v6(1)] {
+                for offset in [0, 100] {
+                    let packet = fragment(ends, offset, true, number, &[0; 40]);
+                    assert_eq!(protocol(&packet, &OUTER), name, "{offset} of {ends:?}");
+                }
+                let packet = ip(ends, AUTHENTICATION, &authenticated(number));
+                assert_eq!(protocol(&packet, &OUTER), name, "authenticated");
+            }
+            let routed = [&[OPTIONS, 1][..], &[0; 14], &options(number, &[1, 2])].concat();
+            let packet = ip(v6(1), OPTIONS, &options(ROUTING, &routed));
+            assert_eq!(protocol(&packet, &OUTER), name, "behind three headers");
+            assert_eq!(protocol(&packet[..50], &OUTER), "other", "cut off before");
+            // A later fragment goes on in the middle of something.
+            let later = fragment(v6(1), 100, false, OPTIONS, &[number; 40]);
+            assert_eq!(protocol(&later, &OUTER), "other");
+            let tunnel = ip(v4(1), GRE, &gre(0, IPV4, &ip(v4(2), number, &[0; 40])));
+            assert_eq!(protocol(&tunnel, &OUTER), "gre");
+            assert_eq!(protocol(&tunnel, &INNER), name, "inside");
+        }
     }
 
     #[test]

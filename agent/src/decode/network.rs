@@ -8,7 +8,17 @@ use etherparse::{
 };
 
 use crate::edge::Pair;
+use crate::protocol::Protocol;
 use crate::tally::Ignored;
+
+/// Where an IPv4 header has its protocol.
+const V4_PROTOCOL: usize = 9;
+/// Where an IPv6 header has the kind of what follows it.
+const V6_NEXT: usize = 6;
+/// Length of an IPv6 header.
+const V6_HEADER: usize = 40;
+/// The only extension header of IPv4.
+const AUTHENTICATION: u8 = 51;
 
 /// The bytes of an IP packet, of the version the header before it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +64,26 @@ impl<'a> Ip<'a> {
         }
     }
 
+    /// What it carries, behind all extension headers; a later fragment, too, has
+    /// the number. Where the capture ends before it, it is none of those known.
+    #[inline]
+    pub fn protocol(self) -> Protocol {
+        let number = match self {
+            Self::V4(data) => match (data.get(V4_PROTOCOL), data.first()) {
+                (Some(&AUTHENTICATION), Some(head)) => {
+                    let header = 4 * usize::from(head & 0xf);
+                    behind(AUTHENTICATION, data.get(header..).unwrap_or_default())
+                }
+                (number, _) => number.copied().unwrap_or(u8::MAX),
+            },
+            Self::V6(data) => match data.get(V6_NEXT) {
+                Some(next) => behind(*next, data.get(V6_HEADER..).unwrap_or_default()),
+                None => u8::MAX,
+            },
+        };
+        Protocol::of(number)
+    }
+
     /// What it carries, after all extension headers, in one pass over them;
     /// nothing for a fragment other than the first, which begins somewhere in
     /// the middle.
@@ -81,4 +111,28 @@ impl<'a> Ip<'a> {
         };
         begins.then_some((payload.ip_number, payload.payload))
     }
+}
+
+/// The number behind extension headers, the first of which is a `number`.
+#[inline]
+fn behind(mut number: u8, mut data: &[u8]) -> u8 {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const FRAGMENT: u8 = 44;
+    const DESTINATION: u8 = 60;
+    const MOBILITY: u8 = 135;
+
+    while let Some([next, length, offset @ ..]) = data.first_chunk::<4>() {
+        let length = usize::from(*length);
+        let size = match number {
+            HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY => 8 * (1 + length),
+            AUTHENTICATION => 4 * (2 + length),
+            FRAGMENT if u16::from_be_bytes(*offset) >> 3 != 0 => return *next,
+            FRAGMENT => 8,
+            _ => break,
+        };
+        number = *next;
+        data = data.get(size..).unwrap_or_default();
+    }
+    number
 }

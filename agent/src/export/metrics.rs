@@ -3,7 +3,7 @@
 //!
 //! There is one way to make a metric of each kind:
 //! - a counter or gauge with a series an interface is a row of [`FAMILIES`];
-//! - one with a series for each reason or layer is written like [`DROPPED`];
+//! - one with a series for each reason, protocol or layer is written like [`DROPPED`];
 //! - a list of hitters is written by [`write_hitters`];
 //! - a histogram is recorded like those of [`BatchMetrics`]; its buckets are in
 //!   [`Exporter::install`], its help in [`describe`];
@@ -31,11 +31,15 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use super::hitters::Hitters;
 use super::process;
 use super::snapshot::{Exported, InterfaceView, Snapshot};
-use super::text::{Family, Kind};
+use super::text::{Family, Kind, escape};
 use crate::edge::Pair;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
 const IGNORED: &str = "crane_capture_ignored_packets_total";
+const PROTOCOL_PACKETS: &str = "crane_protocol_packets_total";
+const PROTOCOL_BYTES: &str = "crane_protocol_bytes_total";
+const GROUP_PACKETS: &str = "crane_group_packets_total";
+const GROUP_BYTES: &str = "crane_group_bytes_total";
 const LOAD: &str = "crane_sketch_load_ratio";
 const WATCHED: &str = "crane_flow_estimate_packets";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
@@ -195,6 +199,8 @@ impl Exporter {
     pub fn render(&self, snapshot: &Snapshot) -> String {
         let mut text = self.handle.render();
         write_books(&mut text, snapshot);
+        write_protocols(&mut text, snapshot);
+        write_groups(&mut text, snapshot);
         write_loads(&mut text, snapshot);
         write_hitters(&mut text, snapshot);
         process::write(&mut text);
@@ -222,6 +228,56 @@ fn write_books(text: &mut String, snapshot: &Snapshot) {
         let mut family = Family::begin(text, name, kind, help);
         for view in &snapshot.interfaces {
             family.series(&view.name, format_args!(""), value(view));
+        }
+    }
+}
+
+/// All protocols from the start, each by packets and by bytes.
+fn write_protocols(text: &mut String, snapshot: &Snapshot) {
+    for (name, what) in [
+        (PROTOCOL_PACKETS, "Packets"),
+        (PROTOCOL_BYTES, "Bytes of packets"),
+    ] {
+        let help = format!("{what} that are looked at and have addresses, by what they carry.");
+        let mut family = Family::begin(text, name, Kind::Counter, &help);
+        for view in &snapshot.interfaces {
+            for (protocol, packets, bytes) in view.tally.protocols() {
+                let value = if name == PROTOCOL_BYTES {
+                    bytes
+                } else {
+                    packets
+                };
+                family.series(&view.name, format_args!(",protocol=\"{protocol}\""), value);
+            }
+        }
+    }
+}
+
+/// Pairs of names that were seen; nothing at all where networks have no names.
+fn write_groups(text: &mut String, snapshot: &Snapshot) {
+    if snapshot.names.is_none() {
+        return;
+    }
+    for (name, what) in [
+        (GROUP_PACKETS, "Packets"),
+        (GROUP_BYTES, "Bytes of packets"),
+    ] {
+        let help = format!(
+            "{what} stored in the sketch, by the names of source and destination; exact, and \
+             scaled up if only a sample is looked at."
+        );
+        let mut family = Family::begin(text, name, Kind::Counter, &help);
+        for view in &snapshot.interfaces {
+            for group in view.groups.iter().flatten() {
+                let value = if name == GROUP_BYTES {
+                    group.bytes
+                } else {
+                    group.packets
+                };
+                let (src, dst) = (escape(&group.src), escape(&group.dst));
+                let labels = format_args!(",src=\"{src}\",dst=\"{dst}\"");
+                family.series(&view.name, labels, value);
+            }
         }
     }
 }

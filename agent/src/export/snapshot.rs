@@ -8,12 +8,15 @@ use crane_model::Flow;
 
 use super::hitters::Hitters;
 use crate::edge::Pair;
+use crate::names::{Group, Names};
 use crate::tally::Tally;
 
 /// All interfaces at one moment.
 pub struct Snapshot {
     /// In the order they were opened.
     pub interfaces: Vec<Arc<InterfaceView>>,
+    /// Names of networks, if there are any.
+    pub names: Option<Arc<Names>>,
     /// When it was published.
     pub published: Instant,
 }
@@ -34,6 +37,8 @@ pub struct InterfaceView {
     pub memory_bytes: usize,
     /// Whether counts may be too low because a cell is full.
     pub saturated: bool,
+    /// What was sent between networks since the start, if they have names.
+    pub groups: Option<Vec<Group>>,
     /// The window that is being filled.
     pub current: WindowView,
     /// The last one that is complete.

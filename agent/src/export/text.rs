@@ -45,7 +45,8 @@ impl<'a> Family<'a> {
     }
 }
 
-fn escape(label: &str) -> Cow<'_, str> {
+/// The text as it stands between the quotes of a label.
+pub fn escape(label: &str) -> Cow<'_, str> {
     if !label.contains(['\\', '"', '\n']) {
         return label.into();
     }

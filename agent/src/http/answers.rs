@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::edge::Pair;
 use crate::export::snapshot::{InterfaceView, WindowView};
+use crate::names::{Group, Names, PairNames, name_of};
 use crate::sketch::answer::WindowName;
 use crate::sketch::estimate::Estimate;
 
@@ -55,6 +56,12 @@ pub struct InterfaceState {
     pub ignored: BTreeMap<String, u64>,
     /// Packets lost, by who lost them.
     pub dropped: BTreeMap<String, u64>,
+    /// Packets that have addresses, by what they carry.
+    pub protocols: BTreeMap<String, Traffic>,
+    /// What was sent between networks with names since the start, most packets
+    /// first; none if none are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<GroupTraffic>>,
     /// Layers of the sketch.
     pub layers: usize,
     /// Layers added since the start.
@@ -67,6 +74,27 @@ pub struct InterfaceState {
     pub current: WindowState,
     /// The last complete one.
     pub last: Option<WindowState>,
+}
+
+/// Packets and bytes that were counted.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+/// What was sent from one network to another.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct GroupTraffic {
+    /// Name of the network it was sent from.
+    pub src: String,
+    /// Name of the network it was sent to.
+    pub dst: String,
+    /// How much, scaled up if only a sample is looked at.
+    #[serde(flatten)]
+    pub traffic: Traffic,
 }
 
 /// A window: times in seconds since 1970.
@@ -116,6 +144,9 @@ pub struct HeavyPair {
     pub src: IpAddr,
     /// Who receives.
     pub dst: IpAddr,
+    /// Names of their networks.
+    #[serde(flatten)]
+    pub names: PairNames,
     /// How much.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -126,6 +157,9 @@ pub struct HeavyPair {
 pub struct HeavyNode {
     /// Its address.
     pub ip: IpAddr,
+    /// Name of its network, if any are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How much.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -138,6 +172,9 @@ pub struct FlowAnswer {
     pub src: IpAddr,
     /// Who receives.
     pub dst: IpAddr,
+    /// Names of their networks.
+    #[serde(flatten)]
+    pub names: PairNames,
     /// On each interface that is meant.
     pub interfaces: Vec<InterfaceFlow>,
 }
@@ -158,6 +195,9 @@ pub struct InterfaceFlow {
 pub struct NodeAnswer {
     /// Its address.
     pub ip: IpAddr,
+    /// Name of its network, if any are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// On each interface that is meant.
     pub interfaces: Vec<InterfaceNode>,
 }
@@ -178,6 +218,9 @@ pub struct InterfaceNode {
 impl From<&InterfaceView> for InterfaceState {
     fn from(view: &InterfaceView) -> Self {
         let tally = &view.tally;
+        let carried = |(protocol, packets, bytes): (&str, u64, u64)| {
+            (protocol.to_owned(), Traffic { packets, bytes })
+        };
         let named = |(reason, count): (&str, u64)| (reason.to_owned(), count);
         Self {
             interface: view.name.clone(),
@@ -187,6 +230,11 @@ impl From<&InterfaceView> for InterfaceState {
             edges: tally.edges.load(Relaxed),
             ignored: tally.ignored_by_reason().map(named).collect(),
             dropped: tally.dropped().into_iter().map(named).collect(),
+            protocols: tally.protocols().map(carried).into(),
+            groups: view
+                .groups
+                .as_ref()
+                .map(|groups| groups.iter().map(Into::into).collect()),
             layers: view.loads.len(),
             expansions: view.expansions,
             memory_bytes: view.memory_bytes,
@@ -210,20 +258,38 @@ impl From<&WindowView> for WindowState {
     }
 }
 
-impl From<&Flow<Pair>> for HeavyPair {
-    fn from(flow: &Flow<Pair>) -> Self {
+impl From<&Group> for GroupTraffic {
+    fn from(group: &Group) -> Self {
         Self {
-            src: flow.key.src(),
-            dst: flow.key.dst(),
+            src: group.src.to_string(),
+            dst: group.dst.to_string(),
+            traffic: Traffic {
+                packets: group.packets,
+                bytes: group.bytes,
+            },
+        }
+    }
+}
+
+impl HeavyPair {
+    /// A pair with its names.
+    pub fn new(flow: &Flow<Pair>, names: Option<&Names>) -> Self {
+        let (src, dst) = (flow.key.src(), flow.key.dst());
+        Self {
+            src,
+            dst,
+            names: PairNames::of(names, src, dst),
             estimate: flow.into(),
         }
     }
 }
 
-impl From<&Flow<IpAddr>> for HeavyNode {
-    fn from(flow: &Flow<IpAddr>) -> Self {
+impl HeavyNode {
+    /// A node with its name.
+    pub fn new(flow: &Flow<IpAddr>, names: Option<&Names>) -> Self {
         Self {
             ip: flow.key,
+            name: name_of(names, flow.key),
             estimate: flow.into(),
         }
     }

@@ -17,13 +17,14 @@ use axum::{Json, Router};
 use crane_model::Flow;
 
 use super::answers::{
-    self, ErrorAnswer, FlowAnswer, HeavyHitters, InterfaceFlow, InterfaceHitters, InterfaceNode,
-    Interfaces, NodeAnswer,
+    self, ErrorAnswer, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, InterfaceFlow,
+    InterfaceHitters, InterfaceNode, Interfaces, NodeAnswer,
 };
 use crate::edge::Pair;
 use crate::export::hitters::Hitters;
 use crate::export::metrics::Exporter;
 use crate::export::snapshot::{InterfaceView, Snapshot};
+use crate::names::{PairNames, name_of};
 use crate::sketch::answer::{About, Answer, WindowName};
 use crate::sketch::worker::{QueryError, WorkerHandle};
 
@@ -133,6 +134,7 @@ async fn heavy_hitters(
         Some(other) => return Err(wrong("by", other, "packets or bytes")),
     };
     let snapshot = state.snapshot.load();
+    let names = snapshot.names.as_deref();
     let mut interfaces = Vec::new();
     for view in meant(&snapshot, &given)? {
         let Some(which) = WindowName::meant(which, view.last.is_some()) else {
@@ -144,23 +146,24 @@ async fn heavy_hitters(
             interface: view.name.clone(),
             window: which,
             state: window.into(),
-            pairs: list(&window.pairs, by_bytes),
-            sources: list(&window.sources, by_bytes),
-            destinations: list(&window.destinations, by_bytes),
+            pairs: list(&window.pairs, by_bytes, |flow| HeavyPair::new(flow, names)),
+            sources: list(&window.sources, by_bytes, |flow| {
+                HeavyNode::new(flow, names)
+            }),
+            destinations: list(&window.destinations, by_bytes, |flow| {
+                HeavyNode::new(flow, names)
+            }),
         });
     }
     Ok(Json(HeavyHitters { interfaces }))
 }
 
-fn list<K, T>(hitters: &Hitters<K>, by_bytes: bool) -> Vec<T>
-where
-    for<'a> T: From<&'a Flow<K>>,
-{
+fn list<K, T>(hitters: &Hitters<K>, by_bytes: bool, entry: impl Fn(&Flow<K>) -> T) -> Vec<T> {
     let flows = match by_bytes {
         true => &hitters.by_bytes,
         false => &hitters.by_packets,
     };
-    flows.iter().map(Into::into).collect()
+    flows.iter().map(entry).collect()
 }
 
 async fn flow(
@@ -183,9 +186,11 @@ async fn flow(
         })
     };
     let interfaces = answers.into_iter().filter_map(entry).collect();
+    let names = PairNames::of(state.snapshot.load().names.as_deref(), src, dst);
     Ok(Json(FlowAnswer {
         src,
         dst,
+        names,
         interfaces,
     }))
 }
@@ -207,7 +212,12 @@ async fn node(
         })
     };
     let interfaces = answers.into_iter().filter_map(entry).collect();
-    Ok(Json(NodeAnswer { ip, interfaces }))
+    let name = name_of(state.snapshot.load().names.as_deref(), ip);
+    Ok(Json(NodeAnswer {
+        ip,
+        name,
+        interfaces,
+    }))
 }
 
 async fn ask(

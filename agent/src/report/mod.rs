@@ -1,5 +1,6 @@
 //! What a replay says at its end: as JSON here, for people in [`table`].
 
+mod groups;
 mod rows;
 mod table;
 mod total;
@@ -13,9 +14,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::names::Names;
 use crate::sketch::past::PastWindow;
 use crate::sketch::summary::Summary;
 use crate::sketch::window::Bounds;
+use groups::{GroupRow, Protocols};
 use rows::{AskedRow, ConversationRow, NodeRow, PairRow, rows};
 use total::Total;
 use verify::Verify;
@@ -90,6 +93,10 @@ pub struct CaptureReport {
     destinations_bytes: Vec<NodeRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conversations: Vec<ConversationRow>,
+    protocols: Protocols,
+    /// None where networks have no names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<GroupRow>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     asked: Vec<AskedRow>,
     windows: Vec<WindowReport>,
@@ -174,6 +181,11 @@ impl CaptureReport {
         error: Option<String>,
     ) -> Self {
         let tally = &summary.tally;
+        let (names, groups) = (summary.names.as_deref(), summary.groups.as_deref());
+        let conversations = summary.conversations.iter();
+        let conversations = conversations.map(|one| ConversationRow::new(one, names));
+        let windows = summary.windows.iter();
+        let windows = windows.map(|window| WindowReport::new(window, names));
         let counted = |(_, count): &(&str, u64)| *count > 0;
         let span = Span::of(ends);
         let (packets, bytes) = (tally.packets.load(Relaxed), tally.bytes.load(Relaxed));
@@ -197,15 +209,17 @@ impl CaptureReport {
             exact: summary.exact,
             pairs: summary.pairs,
             complete_above: complete_above(summary),
-            top: rows(&summary.top.by_packets),
-            top_bytes: rows(&summary.top.by_bytes),
-            sources: rows(&summary.sources.by_packets),
-            sources_bytes: rows(&summary.sources.by_bytes),
-            destinations: rows(&summary.destinations.by_packets),
-            destinations_bytes: rows(&summary.destinations.by_bytes),
-            conversations: summary.conversations.iter().map(Into::into).collect(),
-            asked: AskedRow::rows(&summary.asked),
-            windows: summary.windows.iter().map(WindowReport::new).collect(),
+            top: rows(&summary.top.by_packets, names),
+            top_bytes: rows(&summary.top.by_bytes, names),
+            sources: rows(&summary.sources.by_packets, names),
+            sources_bytes: rows(&summary.sources.by_bytes, names),
+            destinations: rows(&summary.destinations.by_packets, names),
+            destinations_bytes: rows(&summary.destinations.by_bytes, names),
+            conversations: conversations.collect(),
+            protocols: groups::protocols(tally),
+            groups: groups.map(|groups| groups.iter().map(GroupRow::from).collect()),
+            asked: AskedRow::rows(&summary.asked, names),
+            windows: windows.collect(),
             verify: summary.compared.as_deref().map(Verify::new),
             error,
         }
@@ -237,15 +251,15 @@ impl Span {
 }
 
 impl WindowReport {
-    fn new(window: &PastWindow) -> Self {
+    fn new(window: &PastWindow, names: Option<&Names>) -> Self {
         Self {
             start: seconds(window.start),
             end: seconds(window.end),
             packets: window.packets,
             bytes: window.bytes,
             seconds: seconds(window.end.saturating_sub(window.start)),
-            top: rows(&window.top),
-            asked: AskedRow::rows(&window.asked),
+            top: rows(&window.top, names),
+            asked: AskedRow::rows(&window.asked, names),
         }
     }
 }

@@ -6,6 +6,7 @@ use crane_model::Flow;
 use serde::Serialize;
 
 use crate::edge::Pair;
+use crate::names::{Names, PairNames, name_of};
 use crate::sketch::answer::{About, Asked};
 use crate::sketch::conversations::Conversation;
 use crate::sketch::estimate::Estimate;
@@ -16,16 +17,31 @@ pub struct PairRow {
     pub src: IpAddr,
     pub dst: IpAddr,
     #[serde(flatten)]
+    pub names: PairNames,
+    #[serde(flatten)]
     pub counts: Estimate,
 }
 
-impl From<&Flow<Pair>> for PairRow {
-    fn from(flow: &Flow<Pair>) -> Self {
+impl PairRow {
+    fn of(pair: Pair, counts: Estimate, names: Option<&Names>) -> Self {
+        let (src, dst) = (pair.src(), pair.dst());
         Self {
-            src: flow.key.src(),
-            dst: flow.key.dst(),
-            counts: flow.into(),
+            src,
+            dst,
+            names: PairNames::of(names, src, dst),
+            counts,
         }
+    }
+
+    /// Both addresses for people.
+    pub fn ends(&self) -> [String; 2] {
+        self.names.show(self.src, self.dst)
+    }
+}
+
+impl Row<Pair> for PairRow {
+    fn new(flow: &Flow<Pair>, names: Option<&Names>) -> Self {
+        Self::of(flow.key, flow.into(), names)
     }
 }
 
@@ -33,22 +49,31 @@ impl From<&Flow<Pair>> for PairRow {
 #[derive(Debug, Serialize)]
 pub struct NodeRow {
     pub ip: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(flatten)]
     pub counts: Estimate,
 }
 
-impl From<&Flow<IpAddr>> for NodeRow {
-    fn from(flow: &Flow<IpAddr>) -> Self {
+impl Row<IpAddr> for NodeRow {
+    fn new(flow: &Flow<IpAddr>, names: Option<&Names>) -> Self {
         Self {
             ip: flow.key,
+            name: name_of(names, flow.key),
             counts: flow.into(),
         }
     }
 }
 
+/// What is known of a pair or a node, with the names of networks if there are any.
+pub trait Row<K> {
+    /// The row of a flow.
+    fn new(flow: &Flow<K>, names: Option<&Names>) -> Self;
+}
+
 /// A row for each of these.
-pub fn rows<'a, K: 'a, R: From<&'a Flow<K>>>(flows: &'a [Flow<K>]) -> Vec<R> {
-    flows.iter().map(R::from).collect()
+pub fn rows<K, R: Row<K>>(flows: &[Flow<K>], names: Option<&Names>) -> Vec<R> {
+    flows.iter().map(|flow| R::new(flow, names)).collect()
 }
 
 /// The answer to a question.
@@ -60,6 +85,8 @@ pub enum AskedRow {
     /// About a node.
     Node {
         ip: IpAddr,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
         sent: Estimate,
         received: Estimate,
     },
@@ -67,19 +94,20 @@ pub enum AskedRow {
 
 impl AskedRow {
     /// The rows of all questions.
-    pub fn rows(asked: &[Asked]) -> Vec<Self> {
-        asked.iter().filter_map(Self::new).collect()
+    pub fn rows(asked: &[Asked], names: Option<&Names>) -> Vec<Self> {
+        let row = |asked| Self::new(asked, names);
+        asked.iter().filter_map(row).collect()
     }
 
-    fn new(asked: &Asked) -> Option<Self> {
+    fn new(asked: &Asked, names: Option<&Names>) -> Option<Self> {
         match (asked.about, &asked.flows[..]) {
-            (About::Flow(pair), [flow]) => Some(Self::Pair(PairRow {
-                src: pair.src(),
-                dst: pair.dst(),
-                counts: flow.into(),
-            })),
+            (About::Flow(pair), [flow]) => {
+                let row = PairRow::of(pair, flow.into(), names);
+                Some(Self::Pair(row))
+            }
             (About::Node(ip), [sent, received]) => Some(Self::Node {
                 ip,
+                name: name_of(names, ip),
                 sent: sent.into(),
                 received: received.into(),
             }),
@@ -93,6 +121,10 @@ impl AskedRow {
 pub struct ConversationRow {
     pub a: IpAddr,
     pub b: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b_name: Option<String>,
     /// Of both directions.
     pub packets: u64,
     pub bytes: u64,
@@ -101,13 +133,17 @@ pub struct ConversationRow {
     pub b_to_a: Option<Estimate>,
 }
 
-impl From<&Conversation> for ConversationRow {
-    fn from(conversation: &Conversation) -> Self {
+impl ConversationRow {
+    /// The row of a conversation, with the names of networks if there are any.
+    pub fn new(conversation: &Conversation, names: Option<&Names>) -> Self {
         let Conversation { there, back } = conversation;
         let flows = || conversation.flows();
+        let (a, b) = (there.key.src(), there.key.dst());
         Self {
-            a: there.key.src(),
-            b: there.key.dst(),
+            a,
+            b,
+            a_name: name_of(names, a),
+            b_name: name_of(names, b),
             packets: flows().map(|flow| flow.packets.estimate).sum(),
             bytes: flows().map(|flow| flow.bytes.estimate).sum(),
             a_to_b: there.into(),

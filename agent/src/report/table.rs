@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use super::rows::AskedRow;
 use super::verify::Verify;
-use super::{CaptureReport, Report, Span};
+use super::{CaptureReport, Report, Span, groups};
 use crate::columns::Columns;
+use crate::names::show;
 use crate::plain;
 use crate::sketch::answer::By;
 use crate::sketch::estimate::Estimate;
@@ -106,6 +107,8 @@ impl CaptureReport {
         self.write_lists(out, style)?;
         self.write_conversations(out, style)?;
         self.write_asked(out, style)?;
+        groups::write_protocols(out, &self.protocols, style.units)?;
+        groups::write_groups(out, self.groups.as_deref().unwrap_or_default(), style.units)?;
         self.write_windows(out, style)?;
         writeln!(out)
     }
@@ -161,14 +164,15 @@ impl CaptureReport {
             ),
         };
         let rows = pairs.iter().map(|row| {
-            let names = vec![row.src.to_string(), row.dst.to_string()];
-            (names, &row.counts)
+            let ends = row.ends().to_vec();
+            (ends, &row.counts)
         });
         self.write_list(out, style, &["source", "destination"], rows)?;
         for (title, nodes) in [("source", sources), ("destination", destinations)] {
-            let rows = nodes
-                .iter()
-                .map(|row| (vec![row.ip.to_string()], &row.counts));
+            let rows = nodes.iter().map(|row| {
+                let node = show(row.ip, row.name.as_deref());
+                (vec![node], &row.counts)
+            });
             self.write_list(out, style, &[title], rows)?;
         }
         Ok(())
@@ -223,8 +227,8 @@ impl CaptureReport {
                 By::Bytes => share(row.bytes, self.stored.1),
             };
             table.push(vec![
-                row.a.to_string(),
-                row.b.to_string(),
+                show(row.a, row.a_name.as_deref()),
+                show(row.b, row.b_name.as_deref()),
                 style.units.count(row.packets),
                 style.units.count(row.a_to_b.packets),
                 back.unwrap_or_else(|| "–".into()),
@@ -258,10 +262,16 @@ impl CaptureReport {
         };
         for row in &self.asked {
             match row {
-                AskedRow::Pair(row) => push(format!("{} → {}", row.src, row.dst), &row.counts),
-                AskedRow::Node { ip, sent, received } => {
-                    push(format!("{ip} sent"), sent);
-                    push(format!("{ip} received"), received);
+                AskedRow::Pair(row) => push(row.ends().join(" → "), &row.counts),
+                AskedRow::Node {
+                    ip,
+                    name,
+                    sent,
+                    received,
+                } => {
+                    let node = show(*ip, name.as_deref());
+                    push(format!("{node} sent"), sent);
+                    push(format!("{node} received"), received);
                 }
             }
         }
@@ -288,7 +298,7 @@ impl CaptureReport {
                 By::Packets => share(heavy.counts.packets, window.packets),
                 By::Bytes => share(heavy.counts.bytes, window.bytes),
             });
-            let pair = heaviest.map(|heavy| format!("{} → {}", heavy.src, heavy.dst));
+            let pair = heaviest.map(|heavy| heavy.ends().join(" → "));
             table.push(vec![
                 format!("+{millis}s"),
                 seconds.to_string(),

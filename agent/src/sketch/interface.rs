@@ -11,6 +11,7 @@ use super::answer::{About, Answer, WindowName};
 use super::batch::{Batch, Cut};
 use super::budget::Budget;
 use super::conversations;
+use super::groups::Groups;
 use super::past::Past;
 use super::ring::RingReader;
 use super::sketches::Blueprint;
@@ -21,6 +22,7 @@ use super::window::{WindowClock, wall_clock};
 use super::windows::Windows;
 use crate::export::metrics::BatchMetrics;
 use crate::export::snapshot::InterfaceView;
+use crate::names::Names;
 use crate::tally::{Ignored, Tally};
 
 /// What interfaces work with, one after the other.
@@ -79,6 +81,8 @@ pub struct Options {
     pub blueprint: Arc<Blueprint>,
     /// Out of which memory.
     pub budget: Budget,
+    /// Names of networks to count by, if there are any.
+    pub names: Option<Arc<Names>>,
     /// Histograms of its batches, if anyone looks at them.
     pub metrics: Option<BatchMetrics>,
 }
@@ -95,7 +99,8 @@ impl Interface {
                 Arc::clone(&options.tally),
                 options.blueprint,
                 options.budget,
-            )?,
+            )?
+            .with_groups(options.names.map(Groups::new)),
             name: options.name,
             tally: options.tally,
             ring: options.ring,
@@ -249,6 +254,8 @@ impl Interface {
             destinations: sketches.heaviest_destinations(top),
             conversations,
             asked: sketches.asked(&wanted.ask)?,
+            names: self.windows.groups().map(Groups::names).cloned(),
+            groups: self.windows.groups().map(Groups::seen),
             windows: windows.unwrap_or_default(),
             compared: self.windows.compare()?,
         })
@@ -309,6 +316,7 @@ mod tests {
             stores: true,
             budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
             blueprint: Arc::new(blueprint),
+            names: None,
             metrics: None,
         })
         .unwrap();

@@ -28,6 +28,7 @@ use crate::config::{self, Config};
 use crate::edge::Pair;
 use crate::export::metrics::{BatchMetrics, Exporter};
 use crate::export::snapshot::Snapshot;
+use crate::names::Names;
 use crate::tally::Tally;
 
 /// Share of the capture buffers that rings may take.
@@ -73,6 +74,7 @@ pub struct Pipeline {
     config: Config,
     mode: Mode,
     blueprint: Arc<Blueprint>,
+    names: Option<Arc<Names>>,
     shared: Budget,
     windows: u64,
     /// Which packets are looked at, if not all are.
@@ -89,6 +91,7 @@ impl Pipeline {
     /// Starts a worker without interfaces; lists have `top` entries.
     pub fn start(config: &Config, mode: Mode, top: usize, key: &Key) -> anyhow::Result<Self> {
         let blueprint = Blueprint::new(&config.sketch, key.secret)?;
+        let names = config.networks.clone();
         let (sharing, windows, cut, keep_ended) = match mode {
             Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
             Mode::Replay { window, serve, .. } => {
@@ -100,6 +103,7 @@ impl Pipeline {
         let budget = Budget::new(&config.sketch, sharing, windows, blueprint.least())?;
         let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot {
             interfaces: Vec::new(),
+            names: names.clone(),
             published: Instant::now(),
         }));
         let (requests, receiver) = mpsc::channel();
@@ -113,6 +117,7 @@ impl Pipeline {
                 watch: watch_list(config),
             },
             keep_ended,
+            names: names.clone(),
             snapshot: Arc::clone(&snapshot),
         };
         let worker = thread::Builder::new()
@@ -125,6 +130,7 @@ impl Pipeline {
             config: config.clone(),
             mode,
             blueprint: Arc::new(blueprint),
+            names,
             shared: budget,
             windows,
             sampling: key.sampling,
@@ -193,6 +199,7 @@ impl Pipeline {
             stores: !matches!(self.mode, Mode::Replay { sketch: false, .. }),
             blueprint: Arc::clone(&self.blueprint),
             budget,
+            names: self.names.clone(),
             metrics: self.exports.then(|| BatchMetrics::of(name)),
         })?;
         let sent = self.handle.send(Request::Interface(Box::new(interface)));

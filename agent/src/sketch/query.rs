@@ -129,6 +129,7 @@ mod tests {
             stores: true,
             budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
             blueprint: Arc::new(blueprint),
+            names: None,
             metrics: None,
         });
         (interface.unwrap(), writer)

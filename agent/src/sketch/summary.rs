@@ -8,6 +8,7 @@ use super::conversations::Conversation;
 use super::past::{Compared, PastWindow};
 use crate::edge::Pair;
 use crate::export::hitters::Hitters;
+use crate::names::{Group, Names};
 use crate::tally::Tally;
 
 /// The end of an interface or file. The sketch is that of all its packets, or of
@@ -47,6 +48,10 @@ pub struct Summary {
     pub conversations: Vec<Conversation>,
     /// What was asked.
     pub asked: Vec<Asked>,
+    /// Names of networks, if there are any.
+    pub names: Option<Arc<Names>>,
+    /// What was sent between them, exactly.
+    pub groups: Option<Vec<Group>>,
     /// Windows that are over, if they were kept.
     pub windows: Vec<PastWindow>,
     /// All pairs beside their exact counts, if those were wanted.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::groups::Groups;
 use super::sketches::Sketches;
 use super::window::WindowClock;
 use super::windows::Windows;
@@ -60,6 +61,7 @@ impl Views {
             expansions: windows.expansions(),
             memory_bytes: windows.memory_bytes(),
             saturated: current.sketches.is_saturated()?,
+            groups: windows.groups().map(Groups::seen),
             current: current.view(lists.top, until),
             last: self.last.as_ref().map(|(_, view)| Arc::clone(view)),
             exported: self.exported.clone(),

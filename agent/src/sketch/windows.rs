@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::answer::WindowName;
 use super::batch::Batch;
 use super::budget::Budget;
+use super::groups::Groups;
 use super::past::{Compared, Past};
 use super::sampling::Sampling;
 use super::sketches::Blueprint;
@@ -28,6 +29,8 @@ pub struct Windows {
     whole: Option<Window>,
     /// What is kept for a report, if there will be one.
     past: Option<Past>,
+    /// What was sent between networks since the start, if they have names.
+    groups: Option<Groups>,
     clock: WindowClock,
     /// A packet of which the next one will tell where it belongs.
     held: Option<Edge>,
@@ -71,6 +74,7 @@ impl Windows {
                 _ => None,
             },
             past,
+            groups: None,
             clock,
             held: None,
             begun: 1,
@@ -81,6 +85,11 @@ impl Windows {
             blueprint,
             budget,
         })
+    }
+
+    /// The same, which count between networks as well.
+    pub fn with_groups(self, groups: Option<Groups>) -> Self {
+        Self { groups, ..self }
     }
 
     /// The window that is being filled.
@@ -124,6 +133,11 @@ impl Windows {
     /// What is kept for a report.
     pub fn past(&mut self) -> Option<&mut Past> {
         self.past.as_mut()
+    }
+
+    /// What was sent between networks since the start.
+    pub fn groups(&self) -> Option<&Groups> {
+        self.groups.as_ref()
     }
 
     /// All pairs beside their exact counts, if those are kept.
@@ -204,6 +218,9 @@ impl Windows {
         }
         if let Some(past) = &mut self.past {
             past.count(batch);
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.count(batch);
         }
         let pairs = &self.current.sketches.pairs;
         let grown = pairs.expansions() - expansions;

@@ -20,6 +20,7 @@ use super::ring::WorkerGone;
 use super::summary::Summary;
 use super::view::Lists;
 use crate::export::snapshot::Snapshot;
+use crate::names::Names;
 
 /// What others want of the worker.
 pub enum Request {
@@ -120,6 +121,8 @@ pub struct Worker {
     pub lists: Lists,
     /// Whether interfaces that have ended still answer queries.
     pub keep_ended: bool,
+    /// Names of networks, if there are any.
+    pub names: Option<Arc<Names>>,
     /// Where all is published.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
 }
@@ -237,6 +240,7 @@ impl Worker {
         let views = state.interfaces.iter().filter_map(Interface::view);
         self.snapshot.store(Arc::new(Snapshot {
             interfaces: views.cloned().collect(),
+            names: self.names.clone(),
             published: Instant::now(),
         }));
     }

@@ -18,8 +18,10 @@ pub const ETHERNET: u16 = 0x6558;
 pub const IP_IN_IP: u8 = 4;
 pub const UDP: u8 = 17;
 pub const IPV6_IN_IP: u8 = 41;
+pub const ROUTING: u8 = 43;
 pub const FRAGMENT: u8 = 44;
 pub const GRE: u8 = 47;
+pub const AUTHENTICATION: u8 = 51;
 pub const OPTIONS: u8 = 60;
 
 /// GRE's optional fields.

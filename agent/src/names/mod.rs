@@ -1,0 +1,237 @@
+//! Names of networks: an address has the name of the longest prefix that holds
+//! it, and is [`OTHER`] where there is none.
+//!
+//! Addresses are taken as they stand in packets: `::ffff:10.0.0.0/104` holds
+//! IPv6 addresses, and none of 10.0.0.0/8. [`Prefixes`] are collected in a tree
+//! bitmap. IPv6 addresses are looked up there, five bits at a step; IPv4 addresses
+//! in [`ranges`] that are made from it.
+
+mod prefixes;
+mod ranges;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use prefix_trie::PrefixMap;
+use serde::{Deserialize, Serialize};
+
+use prefixes::Given;
+pub use prefixes::Prefixes;
+use ranges::Ranges;
+
+/// What is in no network with a name. A prefix may have it, too: that part of
+/// a larger network is as if it had no name.
+pub const OTHER: &str = "other";
+/// So many names fit, beside [`OTHER`].
+pub const MOST_NAMES: usize = u8::MAX as usize;
+
+/// Names, ready for lookups.
+#[derive(PartialEq)]
+pub struct Names {
+    v4: Ranges,
+    v6: PrefixMap<(u128, u8), Given>,
+    /// By their numbers; the first is [`OTHER`].
+    names: Vec<Arc<str>>,
+}
+
+/// What was sent from one network to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Name of the network it was sent from.
+    pub src: Arc<str>,
+    /// Name of the network it was sent to.
+    pub dst: Arc<str>,
+    /// Packets, scaled if sampled.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Names of the networks of a pair, if any are configured.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PairNames {
+    /// Of who sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub src_name: Option<String>,
+    /// Of who receives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dst_name: Option<String>,
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Prefixes are far too many to be read.
+        f.debug_tuple("Names").field(&self.names).finish()
+    }
+}
+
+impl Names {
+    /// How many numbers there are.
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name with this number.
+    pub fn name(&self, number: usize) -> &Arc<str> {
+        &self.names[number]
+    }
+
+    /// The number of the name of an address.
+    #[inline]
+    pub fn number_of(&self, address: IpAddr) -> u8 {
+        match address {
+            IpAddr::V4(address) => self.v4.name(address.to_bits()),
+            IpAddr::V6(address) => {
+                let longest = self.v6.get_lpm(&(address.to_bits(), 128));
+                longest.map_or(0, |(_, given)| given.name)
+            }
+        }
+    }
+
+    /// The name of an address.
+    pub fn of(&self, address: IpAddr) -> &str {
+        &self.names[usize::from(self.number_of(address))]
+    }
+}
+
+impl PairNames {
+    /// The names of two addresses.
+    pub fn of(names: Option<&Names>, src: IpAddr, dst: IpAddr) -> Self {
+        Self {
+            src_name: name_of(names, src),
+            dst_name: name_of(names, dst),
+        }
+    }
+
+    /// Both addresses for people.
+    pub fn show(&self, src: IpAddr, dst: IpAddr) -> [String; 2] {
+        let (from, to) = (self.src_name.as_deref(), self.dst_name.as_deref());
+        [show(src, from), show(dst, to)]
+    }
+}
+
+/// The name of an address, if there are any names at all.
+pub fn name_of(names: Option<&Names>, address: IpAddr) -> Option<String> {
+    names.map(|names| names.of(address).to_owned())
+}
+
+/// An address for people, with its name if it has one.
+pub fn show(address: IpAddr, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{address} ({})", crate::plain::text(name)),
+        None => address.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+    fn names(given: &[(&str, &str)]) -> Names {
+        let mut prefixes = Prefixes::new(64);
+        for (prefix, name) in given {
+            prefixes.give(prefix.parse().unwrap(), name, 0).unwrap();
+        }
+        prefixes.finish()
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let names = names(&[
+            ("10.1.2.0/24", "lab"),
+            ("10.0.0.0/8", "office"),
+            ("10.1.0.0/16", "floor"),
+            ("10.1.9.0/24", OTHER),
+            ("10.1.2.3/32", "printer"),
+            ("2001:db8::/32", "office"),
+            ("2001:db8:0:1::/64", "lab"),
+            ("::ffff:10.0.0.0/104", "mapped"),
+        ]);
+        for (address, name) in [
+            ("10.1.2.3", "printer"),
+            ("10.1.2.4", "lab"),
+            ("10.1.3.1", "floor"),
+            ("10.2.0.0", "office"),
+            ("10.255.255.255", "office"),
+            ("10.1.9.1", "other"),
+            ("11.0.0.0", "other"),
+            ("0.0.0.0", "other"),
+            ("2001:db8:0:1::7", "lab"),
+            ("2001:db8:0:2::7", "office"),
+            ("2001:db9::", "other"),
+            // As on the wire: neither is the other.
+            ("::ffff:10.1.2.3", "mapped"),
+            ("::ffff:11.1.2.3", "other"),
+        ] {
+            assert_eq!(names.of(address.parse().unwrap()), name, "{address}");
+        }
+        assert_eq!(names.count(), 6);
+        let all = self::names(&[("0.0.0.0/0", "v4"), ("::/0", "v6")]);
+        assert_eq!(all.of([255, 255, 255, 255].into()), "v4");
+        assert_eq!(all.of(IpAddr::from([255; 16])), "v6");
+    }
+
+    /// Prefixes of all lengths close together, and every border of each.
+    #[test]
+    fn a_lookup_finds_what_a_search_through_all_finds() {
+        let mut state = 1u64;
+        let mut next = move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            state >> 33
+        };
+        let (mut prefixes, mut list, mut addresses) = (Prefixes::new(64), Vec::new(), Vec::new());
+        for _ in 0..400 {
+            // Around one border of the first 16 bits, and at both ends.
+            let base = [0, 0x0a00_fe00, 0xffff_fe00][next() as usize % 3] + next() as u32 % 512;
+            let length = if next() % 8 == 0 { 0..33 } else { 20..33 };
+            let length = length.start + next() as u8 % (length.end - length.start);
+            let v4 = Ipv4Net::new(base.into(), length).unwrap().trunc();
+            let wide = u128::from(base) << 64;
+            let v6 = Ipv6Net::new(wide.into(), 32 + length).unwrap().trunc();
+            let name = format!("n{}", next() % 60);
+            for prefix in [IpNet::V4(v4), IpNet::V6(v6)] {
+                if prefixes.give(prefix, &name, 0).is_ok() {
+                    list.push((prefix, name.clone()));
+                }
+            }
+            for border in [v4.network(), v4.broadcast()].map(u32::from) {
+                let around = [border.wrapping_sub(1), border, border.wrapping_add(1)];
+                addresses.extend(around.map(|bits| IpAddr::V4(bits.into())));
+                let around = around.map(|bits| u128::from(bits) << 64);
+                addresses.extend(around.map(|bits| IpAddr::V6(bits.into())));
+            }
+        }
+        let names = prefixes.finish();
+        for address in addresses {
+            let holding = list.iter().filter(|(prefix, _)| prefix.contains(&address));
+            let longest = holding.max_by_key(|(prefix, _)| prefix.prefix_len());
+            let name = longest.map_or(OTHER, |(_, name)| name);
+            assert_eq!(names.of(address), name, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_has_one_name() {
+        let mut prefixes = Prefixes::new(64);
+        let prefix: IpNet = "10.0.0.0/8".parse().unwrap();
+        assert_eq!(prefixes.give(prefix, "office", 3), Ok(()));
+        assert_eq!(prefixes.give(prefix, "office", 4), Ok(()), "nothing new");
+        let clash = prefixes.give(prefix, "lab", 5).unwrap_err();
+        assert_eq!((&*clash.name, clash.place), ("office", 3));
+    }
+
+    #[test]
+    fn names_without_room_are_counted() {
+        let mut prefixes = Prefixes::new(2);
+        for n in 0..100u8 {
+            let prefix = IpNet::from(IpAddr::from([10, 0, 0, n]));
+            prefixes.give(prefix, &format!("n{}", n % 7), 0).unwrap();
+        }
+        assert_eq!(prefixes.distinct(), 7);
+        assert_eq!(prefixes.finish().count(), 3);
+    }
+}
