@@ -8,6 +8,7 @@ use crane_model::rivals::{NodeRole, Rival};
 use crane_model::{Edge, Weighted};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::fan;
 use super::methods::{self, CraneOptions, Method};
 use super::report::Figures;
 use super::score::{Score, mean};
@@ -110,6 +111,8 @@ pub fn measure(which: Method, setup: &Setup<'_>, truth: &Truth) -> anyhow::Resul
         figures.node_recall = [NodeRole::Source, NodeRole::Destination]
             .map(|direction| node_recall(&answers, direction, truth));
         figures.node_are = node_are(answers, truth);
+        let fan = fan::measure(which, setup, truth);
+        (figures.fan_recall, figures.fan_are) = (fan.recall, fan.are);
     }
     if let Some(intervals) = best.method.intervals(&truth.edges)? {
         let held = intervals.iter().zip(&truth.counts);

@@ -26,7 +26,7 @@ pub(super) struct Seen {
 
 /// Standard deviations to both sides. 1.645 would be 90 %; it is a little more,
 /// as estimates are not quite normal.
-const WIDTH: f64 = 1.8;
+const WIDTH: f64 = 1.75;
 
 /// No node has more.
 const MOST: f64 = 1e10;

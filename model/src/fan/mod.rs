@@ -4,21 +4,21 @@
 //! again changes nothing, and two windows together are the bits of both. The
 //! bits are shared: each node has a *virtual bitmap* of its own, whose bits lie
 //! scattered among those of all others. What others have set there is what
-//! they have set elsewhere, on average, and is taken off ([`estimate`]).
+//! they have set elsewhere, on average, and is taken off (`estimate`).
 //!
 //! | part | holds |
 //! |---|---|
-//! | [`levels`] | the bits: level 0 for half of all pairs, level 1 for a quarter, and so on |
-//! | [`estimate`] | the number of peers that is most likely for the bits seen, and its interval |
-//! | [`pairs`] | all pairs themselves while they fit: then answers are exact |
-//! | [`candidates`] | nodes by name, among which the largest are sought |
-//! | [`state`] | saving and loading |
+//! | `levels` | the bits: level 0 for half of all pairs, level 1 for a quarter, and so on |
+//! | `estimate` | the number of peers that is most likely for the bits seen, and its interval |
+//! | `pairs` | all pairs themselves while they fit: then answers are exact |
+//! | `candidates` | nodes by name, among which the largest are sought |
+//! | `state` | saving and loading |
 //!
 //! A node with n peers, far above the noise, is known within 0.65/√m, where m
 //! is the bits it has in a level: 2 % for the 1,024 of the upper ones. Below
 //! that, the error is about √(m·(eˣ − 1)) peers, where x is the pairs that share
-//! a bit: 18 for one pair a bit. Memory is fixed; an arrival costs two multiplications, one
-//! word of bits and, if it is new, one bucket of names.
+//! a bit: 18 for one pair a bit. Memory is fixed; an arrival costs a few multiplications,
+//! one word of bits and, if it is new, one bucket of names.
 //!
 //! Tags follow from the secret alone, not from the window: otherwise windows
 //! could not be put together. Who does not know the secret can aim at nothing.
