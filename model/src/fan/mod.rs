@@ -17,8 +17,8 @@
 //! A node with n peers, far above the noise, is known within 0.65/√m, where m
 //! is the bits it has in a level: 2 % for the 1,024 of the upper ones. Below
 //! that, the error is about √(m·(eˣ − 1)) peers, where x is the pairs that share
-//! a bit: 18 for one pair a bit. Memory is fixed; an arrival costs a few multiplications,
-//! one word of bits and, if it is new, one bucket of names.
+//! a bit: 18 for one pair a bit. Memory is fixed; an arrival costs a few
+//! multiplications, one word of bits and, if it is new, one bucket of names.
 //!
 //! Tags follow from the secret alone, not from the window: otherwise windows
 //! could not be put together. Who does not know the secret can aim at nothing.

@@ -245,3 +245,20 @@ fn nine_in_ten_intervals_hold_in_every_band() {
         }
     }
 }
+
+/// One's own bits are no noise: where a node is nearly alone in the upper
+/// levels, taking them for it would make every answer too low.
+#[test]
+fn a_node_that_fills_its_levels_is_right_on_average() {
+    let many = 200_000u64;
+    let ratio = |seed: u64| {
+        let secret = Secret::from_seed(seed);
+        let mut fan = Fan::new(64 << 10, &secret).unwrap();
+        let id = secret.id(&[9]);
+        (0..many).for_each(|peer| fan.note(&[9], id, secret.id(&[9 << 32 | peer])));
+        fan.answer(id).peers as f64 / many as f64
+    };
+    // 2 % each, so 0.7 % for the mean of ten.
+    let mean = (0..10).map(ratio).sum::<f64>() / 10.0;
+    assert!((0.98..1.02).contains(&mean), "{mean}");
+}
