@@ -110,6 +110,50 @@ fn every_method_has_every_figure_within_its_budget() {
     assert!(aae("crane-packed") < 0.5 * aae("cu"));
 }
 
+/// 3,000 sources, of which source n talks to 1 + 6000/n, often twice, and as
+/// many destinations that hear from a few.
+#[test]
+fn nodes_with_most_peers_are_found_by_methods_that_know_peers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("peers.txt");
+    let pairs = (1..=3000u32).flat_map(|n| (0..=6000 / n).map(move |peer| (n, peer)));
+    let line = |(n, peer): (u32, u32)| {
+        let peer = (n.wrapping_mul(2_654_435_761) >> 20) * (peer % 3) + peer;
+        format!("{n} {peer}\n{n} {peer}\n")
+    };
+    std::fs::write(&path, pairs.map(line).collect::<String>()).unwrap();
+    let path = path.to_str().unwrap();
+    let report = eval(&[
+        path,
+        "--methods",
+        "crane-packed,exact,cu",
+        "--memory",
+        "64KiB",
+    ]);
+    let exact = row(&report, "exact");
+    assert_eq!(exact["fan_recall"], 1.0);
+    assert_eq!(exact["fan_are"], 0.0);
+    let packed = row(&report, "crane-packed");
+    assert!(packed["fan_recall"].as_f64().unwrap() > 0.7, "{packed}");
+    let are = packed["fan_are"].as_f64().unwrap();
+    assert!(are > 0.0 && are < 0.2, "{packed}");
+    let cu = row(&report, "cu").as_object().unwrap();
+    assert!(cu["fan_recall"].is_null() && cu["fan_are"].is_null());
+    // While all pairs fit, all is right; where nothing fits, nothing is said.
+    let packed = |memory| {
+        let args = [path, "--methods", "crane-packed", "--memory", memory];
+        row(&eval(&args), "crane-packed").clone()
+    };
+    let large = packed("4MiB");
+    assert_eq!(
+        (&large["fan_recall"], &large["fan_are"]),
+        (&1.0.into(), &0.0.into())
+    );
+    assert!(packed("8KiB")["fan_are"].is_null());
+    let output = agent(&["eval", path, "--methods", "crane-packed"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("fan recall"));
+}
+
 #[test]
 fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,6 +19,7 @@
 //! | [`memory`] | memory on demand, out of a pool |
 //! | [`crane`] | the sketch: a table that grows, then layers below a crown; saving it |
 //! | [`table`], [`crown`], [`witnesses`], [`layers`] | what it is made of |
+//! | [`fan`] | with how many others each node talks |
 //! | [`packed`] | layers for real traffic: narrow cells, witnesses, a load-aware decoder |
 //! | [`paper`] | layers as in the paper: dense, with learned encoders |
 //! | [`weights`], [`device`] | files of learned parts, and where they run |
@@ -34,6 +35,7 @@ pub mod crown;
 pub mod device;
 pub mod edge;
 pub mod error;
+pub mod fan;
 pub mod fold;
 pub mod layers;
 pub mod memory;

@@ -8,6 +8,7 @@ use crane_model::rivals::{NodeRole, Rival};
 use crane_model::{Amount, Edge, Weighted};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::fan;
 use super::intervals::Intervals;
 use super::methods::{self, CraneOptions, Method};
 use super::report::Figures;
@@ -111,6 +112,8 @@ pub fn measure(which: Method, setup: &Setup<'_>, truth: &Truth) -> anyhow::Resul
         figures.node_recall = [NodeRole::Source, NodeRole::Destination]
             .map(|direction| node_recall(&answers, direction, truth));
         figures.node_are = node_are(answers, truth);
+        let fan = fan::measure(which, setup, truth);
+        (figures.fan_recall, figures.fan_are) = (fan.recall, fan.are);
     }
     if let Some(amounts) = best.method.amounts(&truth.edges)? {
         figures.intervals = Intervals::of(&amounts, &truth.counts);

@@ -2,6 +2,7 @@
 //! [`stream`] in one of the [`methods`], compares its answers with the [`truth`]
 //! and gives its [`score`] to the [`report`].
 
+pub mod fan;
 pub mod intervals;
 pub mod measure;
 pub mod methods;

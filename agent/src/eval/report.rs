@@ -43,6 +43,11 @@ pub struct Figures {
     /// The same as `node_are` from the sketch of edges: the sum over a node's known edges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_are_summed: Option<f64>,
+    /// Share of the 100 nodes with most peers in each direction that are found
+    /// by a structure for that alone.
+    pub fan_recall: Option<f64>,
+    /// Mean relative error of their numbers of peers.
+    pub fan_are: Option<f64>,
     pub store_per_second: Option<f64>,
     pub query_per_second: Option<f64>,
     /// Why there are no figures.
@@ -60,7 +65,7 @@ enum Best {
     Neither,
 }
 
-const COLUMNS: [Column; 19] = [
+const COLUMNS: [Column; 21] = [
     ("ARE", |f| f.score.are, Best::Low),
     ("AAE", |f| f.score.aae, Best::Low),
     ("ARE 1", |f| f.band("1"), Best::Low),
@@ -77,6 +82,8 @@ const COLUMNS: [Column; 19] = [
     ("score", |f| f.intervals.interval_score, Best::Low),
     ("width", |f| f.intervals.median_width, Best::Neither),
     ("node ARE", |f| f.node_are, Best::Low),
+    ("fan recall", |f| f.fan_recall, Best::High),
+    ("fan ARE", |f| f.fan_are, Best::Low),
     (
         "KiB",
         |f| Some(f.memory_bytes as f64 / 1024.0),

@@ -1,0 +1,159 @@
+//! Levels of shared bits.
+//!
+//! A pair belongs to one level, by its tag: level 0 has half of all pairs,
+//! level 1 a quarter, the last one the rest. So there is always a level in
+//! which a node's bits are neither all empty nor all set. A level has columns
+//! and rows; a node has one bit in every column, in a row that follows from its
+//! tag, and its pair sets the one in the pair's column.
+//!
+//! Each level has less memory than the one below, but not half of it: the
+//! upper ones are emptier, and answer when those below are full.
+
+use super::estimate::{Seen, estimate};
+use super::{Peers, Tagged};
+use crate::codes::{ODD, SALT, mix};
+
+/// Levels; the last is for nodes with tens of millions of peers.
+const LEVELS: usize = 14;
+
+/// The lower levels, which tell nearly all there is to know of most nodes.
+const NEAR: usize = 4;
+
+/// Nodes that may have more peers than this are looked up in all levels.
+const MANY: u64 = 1000;
+
+/// Columns of a lower and of an upper level. More in the lower ones would bring
+/// in more of other nodes; few nodes are in the upper ones, and more make them
+/// exact.
+const COLUMNS: [usize; 2] = [192, 1024];
+
+/// The same where memory is short.
+const FEW_COLUMNS: [usize; 2] = [128, 256];
+
+/// Words that are short.
+const SHORT: usize = 4096;
+
+/// Rows of the smallest level: fewer would not tell a node from the others.
+const LEAST_ROWS: usize = 8;
+
+/// A level has this many times the memory of the next.
+const SHRINK: f64 = 1.6;
+
+struct Level {
+    /// Its first bit.
+    start: usize,
+    columns: usize,
+    rows: usize,
+    /// Bits that are set.
+    ones: usize,
+    /// Share of the pairs.
+    share: f64,
+}
+
+/// How bits are laid out in words, and how many of each level are set.
+pub(super) struct Levels([Level; LEVELS]);
+
+impl Levels {
+    pub fn new(words: usize) -> Self {
+        let [near, far] = match words {
+            0..SHORT => FEW_COLUMNS,
+            _ => COLUMNS,
+        };
+        let columns = |level: usize| if level < NEAR { near } else { far };
+        let least: usize = (0..LEVELS).map(|level| columns(level) * LEAST_ROWS).sum();
+        let spare = (64 * words).saturating_sub(least) as f64;
+        let weight = |level: usize| SHRINK.powi(-(level as i32));
+        let all: f64 = (0..LEVELS).map(weight).sum();
+        let mut start = 0;
+        Self(std::array::from_fn(|level| {
+            let columns = columns(level);
+            let more = (spare * weight(level) / all) as usize / columns;
+            let last = usize::from(level + 1 == LEVELS);
+            let made = Level {
+                start,
+                columns,
+                rows: LEAST_ROWS + more,
+                ones: 0,
+                share: 0.5f64.powi((level + 1 - last) as i32),
+            };
+            start += columns * made.rows;
+            made
+        }))
+    }
+
+    /// Sets the bit of a pair; says whether it was empty.
+    #[inline]
+    pub fn set(&mut self, words: &mut [u64], tagged: Tagged) -> bool {
+        // The high bits of a tag say the level, the low ones the column.
+        let number = (tagged.pair.leading_zeros() as usize).min(LEVELS - 1);
+        let level = &mut self.0[number];
+        let column = ((tagged.pair & 0xffff) as usize * level.columns) >> 16;
+        let at = level.bit(number, spread(tagged.node), column);
+        let bit = 1u64 << (at % 64);
+        let word = &mut words[at / 64];
+        let new = *word & bit == 0;
+        *word |= bit;
+        level.ones += usize::from(new);
+        new
+    }
+
+    /// What the bits of a node say.
+    pub fn peers(&self, words: &[u64], node: u32) -> Peers {
+        let seen = |(number, level): (usize, &Level)| level.seen(words, number, node);
+        let levels = || self.0.iter().enumerate();
+        let near: [Seen; NEAR] = {
+            let mut near = levels().take(NEAR).map(seen);
+            std::array::from_fn(|_| near.next().unwrap_or_default())
+        };
+        let peers = estimate(&near);
+        if peers.high <= MANY {
+            return peers;
+        }
+        let far = levels().skip(NEAR).map(seen);
+        estimate(&near.into_iter().chain(far).collect::<Vec<_>>())
+    }
+
+    /// Counts the bits that are set again.
+    pub fn recount(&mut self, words: &[u64]) {
+        for level in &mut self.0 {
+            let bits = level.start..level.start + level.columns * level.rows;
+            level.ones = bits
+                .filter(|at| words[at / 64] >> (at % 64) & 1 == 1)
+                .count();
+        }
+    }
+}
+
+/// A node's tag, spread over 64 bits.
+#[inline]
+fn spread(node: u32) -> u64 {
+    mix(u64::from(node) ^ SALT, ODD)
+}
+
+impl Level {
+    /// Where the bit of a node in a column is. A multiplier of its own for each
+    /// column: nodes that meet in one do not meet in others.
+    #[inline]
+    fn bit(&self, number: usize, node: u64, column: usize) -> usize {
+        let multiplier = ((number << 16 | column) as u64 ^ SALT).wrapping_mul(ODD) | 1;
+        let hash = node.wrapping_mul(multiplier) >> 32;
+        self.start + column * self.rows + ((hash as usize * self.rows) >> 32)
+    }
+
+    fn seen(&self, words: &[u64], number: usize, node: u32) -> Seen {
+        let (mut mine, node) = (0, spread(node));
+        for column in 0..self.columns {
+            let at = self.bit(number, node, column);
+            mine += (words[at / 64] >> (at % 64) & 1) as usize;
+        }
+        let others = (self.columns * (self.rows - 1)) as f64;
+        Seen {
+            share: self.share,
+            bits: self.columns as f64,
+            others,
+            // Of the bits that are not its own.
+            empty: 1.0 - (self.ones - mine) as f64 / others,
+            set: mine as f64,
+        }
+    }
+}

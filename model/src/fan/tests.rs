@@ -1,0 +1,264 @@
+use super::*;
+use crate::name::{Narrow, Wide};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustc_hash::FxHashSet;
+
+const SEED: u64 = 5;
+
+fn fan(bytes: usize) -> Fan {
+    Fan::new(bytes, &Secret::from_seed(SEED)).unwrap()
+}
+
+fn id(node: u32) -> u64 {
+    Secret::from_seed(SEED).id(&[u64::from(node)])
+}
+
+fn note(fan: &mut Fan, pairs: &[(u32, u32)]) {
+    let secret = Secret::from_seed(SEED);
+    for (node, peer) in pairs {
+        let pair: Narrow = [u64::from(*node) << 32 | u64::from(*peer)];
+        fan.note(&[u64::from(*node)], id(*node), secret.id(&pair));
+    }
+}
+
+/// Pairs of a few nodes with many peers and many with few.
+fn ordinary(count: usize, seed: u64) -> Vec<(u32, u32)> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    (0..count)
+        .map(|_| {
+            let node = 20_000.0 * rng.random::<f64>().powi(3);
+            (node as u32, rng.random_range(0..50_000))
+        })
+        .collect()
+}
+
+fn truth(pairs: &[(u32, u32)]) -> FxHashMap<u32, u64> {
+    let distinct: FxHashSet<(u32, u32)> = pairs.iter().copied().collect();
+    let mut truth = FxHashMap::default();
+    for (node, _) in distinct {
+        *truth.entry(node).or_default() += 1;
+    }
+    truth
+}
+
+#[test]
+fn as_long_as_all_pairs_fit_answers_are_exact() {
+    let pairs = ordinary(3000, 1);
+    let mut fan = fan(64 << 10);
+    note(&mut fan, &pairs);
+    assert!(fan.is_exact());
+    let truth = truth(&pairs);
+    for (node, peers) in &truth {
+        assert_eq!(fan.answer(id(*node)), Peers::exactly(*peers));
+    }
+    assert_eq!(fan.answer(id(999_999)), Peers::exactly(0));
+    let largest = fan.largest(10);
+    let mut all: Vec<u64> = truth.into_values().collect();
+    all.sort_unstable_by_key(|peers| Reverse(*peers));
+    assert!(
+        largest
+            .iter()
+            .map(|(_, peers)| peers.peers)
+            .eq(all[..10].iter().copied())
+    );
+}
+
+#[test]
+fn a_pair_that_comes_again_changes_nothing() {
+    for count in [2000, 100_000] {
+        let pairs = ordinary(count, 2);
+        let mut fan = fan(32 << 10);
+        note(&mut fan, &pairs);
+        assert_eq!(fan.is_exact(), count == 2000);
+        let before = fan.save_state();
+        note(&mut fan, &pairs);
+        assert!(fan.save_state() == before, "{count} pairs");
+    }
+}
+
+#[test]
+fn two_together_are_as_one_that_has_seen_both() {
+    // Pairs and pairs that still fit, or no longer do; bits and pairs both
+    // ways; bits and bits.
+    for (first, second) in [
+        (2000, 2000),
+        (6000, 6000),
+        (100_000, 3000),
+        (3000, 100_000),
+        (100_000, 80_000),
+    ] {
+        let (mut first, second) = (ordinary(first, 3), ordinary(second, 4));
+        // Some are in both.
+        first.extend(&second[..500]);
+        let mut both = fan(64 << 10);
+        note(&mut both, &first);
+        note(&mut both, &second);
+        let (mut merged, mut other) = (fan(64 << 10), fan(64 << 10));
+        note(&mut merged, &first);
+        note(&mut other, &second);
+        merged.merge(&other).unwrap();
+        assert_eq!(merged.is_exact(), both.is_exact());
+        for node in truth(&first).keys().chain(truth(&second).keys()) {
+            let (a, b) = (merged.answer(id(*node)), both.answer(id(*node)));
+            assert!(a == b || a == b.at_least_one() || a.at_least_one() == b);
+        }
+        assert_eq!(merged.largest(10), both.largest(10));
+        let once = merged.save_state();
+        merged.merge(&other).unwrap();
+        assert!(merged.save_state() == once, "once more is the same");
+    }
+    let mut one = fan(64 << 10);
+    assert!(one.merge(&fan(32 << 10)).is_err());
+    let foreign = Fan::new(64 << 10, &Secret::from_seed(6)).unwrap();
+    assert!(one.merge(&foreign).is_err());
+}
+
+#[test]
+fn a_saved_one_answers_the_same_and_one_that_does_not_fit_changes_nothing() {
+    for count in [2000, 100_000] {
+        let pairs = ordinary(count, 6);
+        let mut fan = fan(32 << 10);
+        note(&mut fan, &pairs);
+        let state = fan.save_state();
+        assert!(state.len() <= fan.memory_bytes() + 100);
+        let mut again = self::fan(32 << 10);
+        again.load_state(&state).unwrap();
+        assert_eq!(again.largest(50), fan.largest(50));
+        for node in truth(&pairs).into_keys() {
+            assert_eq!(again.answer(id(node)), fan.answer(id(node)));
+        }
+        let empty = self::fan(32 << 10).save_state();
+        let refused = |fan: Fan, state: &[u8]| {
+            let (mut fan, before) = (fan, empty.clone());
+            let same_size = fan.memory_bytes() == again.memory_bytes();
+            assert!(fan.load_state(state).is_err());
+            assert!(!same_size || fan.check() != again.check() || fan.save_state() == before);
+        };
+        let whole = || self::fan(32 << 10);
+        refused(whole(), &state[..state.len() - 8]);
+        refused(whole(), &state[..40]);
+        refused(whole(), &state[1..]);
+        refused(whole(), &[&state[..], &[0; 8]].concat());
+        refused(self::fan(64 << 10), &state);
+        let foreign = Fan::new(32 << 10, &Secret::from_seed(7)).unwrap();
+        refused(foreign, &state);
+        let mut wrong = state.clone();
+        wrong[16] = 9;
+        refused(whole(), &wrong);
+        // All words taken: a search in such a set would never end.
+        let mut endless = state.clone();
+        endless[16] = 0;
+        endless[32..32 + 8 * fan.words.len()].fill(1);
+        refused(whole(), &endless);
+    }
+}
+
+#[test]
+fn memory_is_what_was_given_whatever_comes() {
+    for bytes in [LEAST, 10_000, 32 << 10, 100_000, 1 << 20] {
+        let mut fan = fan(bytes);
+        let before = fan.memory_bytes();
+        note(&mut fan, &ordinary(150_000, 8));
+        assert_eq!(fan.memory_bytes(), before);
+        assert!(before <= bytes && before + 8 > bytes, "{before} of {bytes}");
+        assert!(fan.save_state().len() <= bytes + 4096);
+    }
+    assert!(Fan::new(LEAST - 1, &Secret::from_seed(1)).is_err());
+}
+
+/// A scan among ordinary traffic, and a flood: a node that many talk to once.
+#[test]
+fn a_scan_and_a_flood_stand_first_and_are_right() {
+    for (many, bytes) in [
+        (50_000, 64 << 10),
+        (500_000, 64 << 10),
+        (500_000, 256 << 10),
+    ] {
+        let mut fan = fan(bytes);
+        let others = ordinary(200_000, 9);
+        let (early, late) = others.split_at(100_000);
+        note(&mut fan, early);
+        // As many nodes with one peer each as the flood has on the other side.
+        let single: Vec<(u32, u32)> = (0..many).map(|n| (1_000_000 + n, 7)).collect();
+        note(&mut fan, &single);
+        let scan: Vec<(u32, u32)> = (0..many).map(|n| (30_000, n)).collect();
+        note(&mut fan, &scan);
+        note(&mut fan, late);
+        let largest = fan.largest(10);
+        let (name, peers) = largest[0];
+        assert_eq!(name, AnyName::Narrow([30_000]));
+        let ratio = peers.peers as f64 / f64::from(many);
+        assert!(
+            (0.9..1.1).contains(&ratio),
+            "{peers:?} of {many} in {bytes}"
+        );
+        assert!(peers.low < peers.peers && peers.peers < peers.high);
+        assert_eq!(fan.answer(id(30_000)), peers);
+    }
+}
+
+#[test]
+fn short_and_long_names_stand_beside_each_other() {
+    let secret = Secret::from_seed(SEED);
+    let mut fan = fan(64 << 10);
+    note(&mut fan, &ordinary(100_000, 10));
+    // Two nodes that look alike but for the kind of name.
+    let (wide, narrow): (Wide, Narrow) = ([70_000, 5, 0, 0], [70_000]);
+    for peer in 0..60_000u64 {
+        let pair: Wide = [70_000, 5, peer, 1];
+        fan.note(&wide, secret.id(&wide), secret.id(&pair));
+        if peer < 40_000 {
+            fan.note(
+                &narrow,
+                secret.id(&narrow),
+                secret.id(&[70_000 << 32 | peer]),
+            );
+        }
+    }
+    let names: Vec<AnyName> = fan.largest(2).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, [wide.any(), narrow.any()]);
+}
+
+#[test]
+fn nine_in_ten_intervals_hold_in_every_band() {
+    let pairs = ordinary(150_000, 11);
+    for bytes in [32 << 10, 128 << 10] {
+        let mut fan = fan(bytes);
+        note(&mut fan, &pairs);
+        assert!(!fan.is_exact());
+        let truth = truth(&pairs);
+        for band in [1..=1, 2..=9, 10..=99, 100..=u64::MAX] {
+            let nodes = truth.iter().filter(|(_, peers)| band.contains(peers));
+            let held: Vec<bool> = nodes
+                .map(|(node, peers)| {
+                    let answer = fan.answer(id(*node));
+                    assert!(answer.low <= answer.peers && answer.peers <= answer.high);
+                    (answer.low..=answer.high).contains(peers)
+                })
+                .collect();
+            let share = held.iter().filter(|held| **held).count() as f64 / held.len() as f64;
+            assert!(held.len() > 50, "{band:?} has {}", held.len());
+            // What chance may take off it.
+            let chance = 2.0 * (0.09 / held.len() as f64).sqrt();
+            assert!(share >= 0.9 - chance, "{share} of {band:?} in {bytes}");
+        }
+    }
+}
+
+/// One's own bits are no noise: where a node is nearly alone in the upper
+/// levels, taking them for it would make every answer too low.
+#[test]
+fn a_node_that_fills_its_levels_is_right_on_average() {
+    let many = 200_000u64;
+    let ratio = |seed: u64| {
+        let secret = Secret::from_seed(seed);
+        let mut fan = Fan::new(64 << 10, &secret).unwrap();
+        let id = secret.id(&[9]);
+        (0..many).for_each(|peer| fan.note(&[9], id, secret.id(&[9 << 32 | peer])));
+        fan.answer(id).peers as f64 / many as f64
+    };
+    // 2 % each, so 0.7 % for the mean of ten.
+    let mean = (0..10).map(ratio).sum::<f64>() / 10.0;
+    assert!((0.98..1.02).contains(&mean), "{mean}");
+}
