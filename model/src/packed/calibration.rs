@@ -34,6 +34,10 @@ enum Best {
 const CLEARLY: f64 = 0.8;
 const EXPONENT: f64 = 0.6;
 
+/// Share of the witnesses whose bound is their count from which on the decoder
+/// has to be better than the bound, not only as good.
+const EXACT: f32 = 0.99;
+
 /// Counts are whole: an interval that comes within this of a count holds it.
 const HALF: f32 = 0.499;
 
@@ -90,6 +94,8 @@ impl Calibration {
         let best = match () {
             () if of_known < CLEARLY * of_decoder.min(of_bound) => Best::Known,
             () if of_bound < CLEARLY * of_decoder => Best::Bound,
+            // Hardly any bound is wrong, so there is nothing to correct.
+            () if calibration.load.global().exact > EXACT && of_bound <= of_decoder => Best::Bound,
             () => Best::Decoder,
         };
         Ok(Self {
