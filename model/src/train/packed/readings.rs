@@ -136,3 +136,43 @@ fn ask(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    /// Streams that no weight has seen, of every kind that they were made for.
+    #[test]
+    fn intervals_hold_for_heavy_edges_as_well_as_for_light_ones() {
+        let weights = Arc::new(PackedWeights::built_in().unwrap());
+        let device = DeviceChoice::Cpu.open().unwrap();
+        let profile = Arc::new(Profile::packed(weights, &device));
+        let (mut held, mut all) = ([0; BANDS.len()], [0; BANDS.len()]);
+        for seed in 0..60 {
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(0xf5e5 + seed);
+            let distinct = streams::draw_size(&mut rng, 2000, 20_000);
+            let stream = streams::draw_any(&mut rng, distinct, 100_000);
+            let secret = Secret::from_seed(seed);
+            let bytes = [4, 12, 40][seed as usize % 3] * distinct.max(1024);
+            let allowance = Allowance::alone(bytes, bytes);
+            let mut sketch = Crane::layered(&profile, secret, 0, allowance).unwrap();
+            for chunk in stream.arrivals.chunks(1024) {
+                let folded = arrivals(&secret, chunk);
+                sketch.store(folded.arrivals()).unwrap();
+            }
+            let names: Vec<_> = stream.edges.iter().map(|edge| edge.name()).collect();
+            let flows = sketch.flows(&names).unwrap();
+            for (flow, count) in flows.iter().zip(&stream.counts) {
+                let band = BANDS.partition_point(|from| from <= count) - 1;
+                let holds = (flow.packets.low..=flow.packets.high).contains(count);
+                held[band] += u32::from(holds);
+                all[band] += 1;
+            }
+        }
+        for (from, (held, all)) in BANDS.iter().zip(held.into_iter().zip(all)) {
+            let share = f64::from(held) / f64::from(all);
+            assert!(all > 500 && share >= 0.9, "from {from}: {share} of {all}");
+        }
+    }
+}
