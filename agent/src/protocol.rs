@@ -34,9 +34,23 @@ impl Protocol {
         Self::Other,
     ];
 
-    /// The protocol with this number in the IP header.
+    /// The protocol with this number in the IP header: looked up, because nobody
+    /// can predict a branch on it.
     #[inline]
     pub fn of(number: u8) -> Self {
+        const BY_NUMBER: [Protocol; 256] = {
+            let mut all = [Protocol::Other; 256];
+            let mut number = 0;
+            while number < all.len() {
+                all[number] = Protocol::numbered(number as u8);
+                number += 1;
+            }
+            all
+        };
+        BY_NUMBER[usize::from(number)]
+    }
+
+    const fn numbered(number: u8) -> Self {
         match number {
             6 => Self::Tcp,
             17 => Self::Udp,

@@ -26,12 +26,13 @@ impl PacketSizes {
     /// Takes note of an arrival.
     #[inline]
     pub fn note(&mut self, packets: u64, bytes: u64) {
-        if bytes < self.least.saturating_mul(packets) {
-            self.least = bytes / packets.max(1);
-        }
-        if bytes > self.most.saturating_mul(packets) {
-            self.most = bytes.div_ceil(packets.max(1));
-        }
+        // Most arrivals are one packet.
+        let (least, most) = match packets {
+            0 | 1 => (bytes, bytes),
+            _ => (bytes / packets, bytes.div_ceil(packets)),
+        };
+        self.least = self.least.min(least);
+        self.most = self.most.max(most);
     }
 
     /// Bytes that so many packets have at least and at most.

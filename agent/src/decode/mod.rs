@@ -51,6 +51,7 @@ pub struct Decoded {
 }
 
 /// Source, destination and protocol of a packet, or why it has none.
+#[inline]
 pub fn decode(link: Link, data: &[u8], options: &Options) -> Result<Decoded, Ignored> {
     if options.direction != Direction::Both
         && link::direction(link, data).is_some_and(|known| known != options.direction)

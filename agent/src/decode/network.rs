@@ -77,6 +77,7 @@ impl<'a> Ip<'a> {
                 (number, _) => number.copied().unwrap_or(u8::MAX),
             },
             Self::V6(data) => match data.get(V6_NEXT) {
+                Some(next @ (6 | 17 | 58)) => *next,
                 Some(next) => behind(*next, data.get(V6_HEADER..).unwrap_or_default()),
                 None => u8::MAX,
             },
@@ -113,8 +114,9 @@ impl<'a> Ip<'a> {
     }
 }
 
-/// The number behind extension headers, the first of which is a `number`.
-#[inline]
+/// The number behind extension headers, the first of which is a `number`. Few
+/// packets have any.
+#[cold]
 fn behind(mut number: u8, mut data: &[u8]) -> u8 {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
