@@ -205,7 +205,7 @@ fn query_and_top_ask_over_tcp_and_over_a_socket() {
         let output = agent(&pair);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
-            text.contains("small.pcap") && text.contains("50 and 50"),
+            text.contains("small.pcap") && text.contains("50 packets, exact"),
             "{text}{}",
             stderr(&output)
         );

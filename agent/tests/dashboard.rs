@@ -85,5 +85,5 @@ fn gauges_of_a_window_say_how_they_become_rates() {
             count += 1;
         }
     }
-    assert_eq!(count, 9);
+    assert_eq!(count, 14);
 }

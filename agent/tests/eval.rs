@@ -337,7 +337,7 @@ fn every_part_of_the_packed_profile_can_be_left_out_to_see_what_it_is_worth() {
     );
     assert!(bound > 2.0 * decoded, "{bound}, with it {decoded}");
     // What the crown is for are the heavy edges, not the mean.
-    are(&["--without", "crown,witnesses"]);
+    are(&["--without", "heavy,witnesses"]);
     let learned = are(&["--codes", "learned"]);
     assert!(learned < 1.5 * whole, "{learned}, hashed {whole}");
 }

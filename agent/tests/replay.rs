@@ -193,7 +193,7 @@ fn windows_are_cut_by_packet_time_and_add_up() {
     let output = agent(&["replay", "-q", path, "--window", "1s", "--verify"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("+2s") && text.contains("exact counts of 3 pairs"),
+        text.contains("+2s") && text.contains("verified: 3 pairs"),
         "{text}"
     );
 }

@@ -282,3 +282,37 @@ fn people_read_units_a_start_and_how_sure_it_is_in_80_columns() {
     }
     assert!(table(&["-v", "long.pcap"]).contains("layers: 1"));
 }
+
+#[test]
+fn an_answer_says_what_is_likely_and_what_is_certain() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("crowd.pcap");
+    let path = path.to_str().unwrap();
+    let sample = ["sample", path, "--kind", "hostile", "--packets", "60000"];
+    assert!(agent(&sample).status.success());
+    let config = folder.path().join("agent.toml");
+    std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
+    let config = ["-c", config.to_str().unwrap()];
+    // Some light pair, from more memory.
+    let all = replay(path, &["--top", "1000"]);
+    let pair = all["top"].as_array().unwrap().last().unwrap();
+    let [src, dst] = ["src", "dst"].map(|end| pair[end].as_str().unwrap());
+    let known = format!("{src},{dst}");
+    let never = "255.255.255.254,255.255.255.255";
+    let asked = ["--ask", &known, "--ask", never, "--ask", src];
+    let shown = table(&[&[path, "--verify"], &config[..], &asked].concat());
+    let head = format!("asked: {src} → {dst}\n");
+    assert!(shown.contains(&head), "{shown}");
+    assert!(shown.contains("(90 %), certainly "), "{shown}");
+    assert!(shown.contains("  verified: "), "{shown}");
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    // "Never" is said of what cannot have been, and of nothing else.
+    let asked = replay(path, &[&config[..], &["--ask", never]].concat());
+    let certain = asked["asked"][0]["at_most"] == 0;
+    assert_eq!(shown.contains("never occurred"), certain, "{shown}");
+    let shown = table(&[&office(folder.path()), "--ask", "10.0.0.1,10.9.9.9"]);
+    let expected = "\n  asked: 10.0.0.1 → 10.9.9.9\n    never occurred\n";
+    assert!(shown.contains(expected), "{shown}");
+}

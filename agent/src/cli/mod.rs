@@ -172,7 +172,8 @@ pub struct Replay {
     #[arg(long)]
     pub both: bool,
     /// Ask about a pair, like 10.0.0.1,10.0.0.2, or all that an address sent and
-    /// received; may be given several times.
+    /// received; may be given several times. The answer is an estimate, the interval
+    /// that holds the truth in nine of ten cases (90 %), and what is certain.
     #[arg(long, value_name = "SRC,DST|IP")]
     pub ask: Vec<About>,
     /// How to show them.
@@ -227,7 +228,10 @@ crane-agent query --src <IP> --dst <IP> [OPTIONS]
 const QUERY_EXAMPLES: &str = "\
 Examples:
   crane-agent query --src 10.0.0.1 --dst 10.0.0.2
-  crane-agent query --node 2001:db8::53 --window current --format json";
+  crane-agent query --node 2001:db8::53 --window current --format json
+
+An answer is an estimate, the interval that holds the truth in nine of ten cases
+(90 %), and what is certain, whatever the traffic; or it is exact.";
 
 /// `crane-agent top`
 #[derive(Debug, Args)]

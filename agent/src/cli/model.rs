@@ -44,7 +44,7 @@ pub struct Eval {
     /// Which codes the packed profile has.
     #[arg(long, value_enum, default_value_t = CodeKind::Hashed)]
     pub codes: CodeKind,
-    /// Leave parts of the packed profile out: crown, narrow, decoder or witnesses.
+    /// Leave parts of the packed profile out: heavy, narrow, decoder or witnesses.
     #[arg(long, value_name = "PART", value_delimiter = ',', value_enum)]
     pub without: Vec<Part>,
     /// Arrivals that Crane stores at once.
@@ -76,8 +76,9 @@ pub enum CodeKind {
 /// A part of the packed profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// The table of heavy edges.
-    Crown,
+    /// The table of the heaviest edges.
+    #[value(alias = "crown")]
+    Heavy,
     /// Narrow cells and the carry between them.
     Narrow,
     /// The network.
@@ -90,7 +91,7 @@ impl Part {
     /// These parts are left out.
     pub fn ablation(without: &[Self]) -> Ablation {
         Ablation {
-            crown: without.contains(&Self::Crown),
+            crown: without.contains(&Self::Heavy),
             narrow: without.contains(&Self::Narrow),
             decoder: without.contains(&Self::Decoder),
             witnesses: without.contains(&Self::Witnesses),

@@ -10,6 +10,7 @@ use crate::http::answers::{self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair,
 use crate::http::client;
 use crate::names::show;
 use crate::plain;
+use crate::report;
 use crate::sketch::answer::{By, WindowName};
 use crate::sketch::estimate::Estimate;
 use crate::units::{self, Units};
@@ -67,36 +68,36 @@ fn refuse_none<T>(ask: &Ask, interfaces: &[T]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What interfaces know, for people.
+/// What interfaces know, for people: a line on whom, then the answer in words.
 struct EstimateTable {
-    columns: Columns,
+    lines: Vec<String>,
     units: Units,
 }
 
 impl EstimateTable {
     fn new(ask: &Ask) -> Self {
-        let names = ["interface", "window", ""];
         Self {
-            columns: Columns::new(&names, &["packets", "between", "bytes"]),
+            lines: Vec::new(),
             units: Units::of(ask.exact),
         }
     }
 
     fn push(&mut self, interface: &str, window: WindowName, what: &str, estimate: &Estimate) {
-        let units = self.units;
-        let (low, high) = (units.count(estimate.low), units.count(estimate.high));
-        self.columns.push(vec![
-            plain::text(interface).into_owned(),
-            window.name().into(),
-            what.into(),
-            units.count(estimate.packets),
-            format!("{low} and {high}"),
-            units.bytes(estimate.bytes),
-        ]);
+        let (interface, window) = (plain::text(interface), window.name());
+        let never = match what {
+            "pair" => "never occurred",
+            _ => "nothing, for certain",
+        };
+        let answer = report::answer::lines(estimate, None, never, self.units);
+        self.lines
+            .push(format!("{interface} ({window} window), {what}"));
+        self.lines
+            .extend(answer.iter().map(|line| format!("  {line}")));
     }
 
     fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        Ok(self.columns.write(out)?)
+        let mut lines = self.lines.iter();
+        Ok(lines.try_for_each(|line| writeln!(out, "  {line}"))?)
     }
 }
 

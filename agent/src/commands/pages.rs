@@ -151,6 +151,10 @@ const REPLAY: Page = Page {
             "The same of some packets, minute by minute.",
         ),
         (
+            "crane-agent replay captures --merge --both --ask 10.0.0.1,10.0.0.2 --ask 10.0.0.1",
+            "A directory as one capture, with conversations, and what a pair and an address had.",
+        ),
+        (
             "crane-agent replay traffic.pcap --format json | jq .captures[0].top",
             "For programs.",
         ),
@@ -194,7 +198,7 @@ const QUERY: Page = Page {
     examples: &[
         (
             "crane-agent query --src 10.0.0.1 --dst 10.0.0.2",
-            "Packets from the one to the other.",
+            "Packets and bytes from the one to the other.",
         ),
         (
             "crane-agent query --node 2001:db8::53 --window current --format json",

@@ -4,7 +4,7 @@
 //! There is one way to make a metric of each kind:
 //! - a counter or gauge with a series an interface is a row of [`FAMILIES`];
 //! - one with a series for each reason, protocol or layer is written like [`DROPPED`];
-//! - a list of hitters is written by [`write_hitters`];
+//! - a list of hitters is written by [`write_hitters`], the watch list by [`watched`];
 //! - a histogram is recorded like those of [`BatchMetrics`]; its buckets are in
 //!   [`Exporter::install`], its help in [`describe`];
 //! - what is said of the whole agent once and for all is set in
@@ -14,7 +14,7 @@
 //! stay. It never forgets one that was named, but hitters, layers and files come
 //! and go: they are written at each scrape, straight from the snapshot, so that a
 //! series nobody has any more is not there any more. And counters are in the
-//! books already, where no capture has to look them up by their name.
+//! tally already, where no capture has to look them up by their name.
 #![allow(clippy::disallowed_macros)]
 
 use std::fmt::{self, Display};
@@ -32,6 +32,7 @@ use super::hitters::Hitters;
 use super::process;
 use super::snapshot::{Exported, InterfaceView, Snapshot};
 use super::text::{Family, Kind, escape};
+use super::watched;
 use crate::edge::Pair;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
@@ -41,13 +42,12 @@ const PROTOCOL_BYTES: &str = "crane_protocol_bytes_total";
 const GROUP_PACKETS: &str = "crane_group_packets_total";
 const GROUP_BYTES: &str = "crane_group_bytes_total";
 const LOAD: &str = "crane_sketch_load_ratio";
-const WATCHED: &str = "crane_flow_estimate_packets";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
 const BUILD: &str = "crane_build_info";
 /// Windows differ in length: the first, the last of a file.
-const RATE: &str = "for a rate, divide by crane_window_seconds.";
+pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
 
 /// A family with one series an interface: name, kind and help, and the value of
 /// each series.
@@ -198,18 +198,19 @@ impl Exporter {
     /// The text of a scrape.
     pub fn render(&self, snapshot: &Snapshot) -> String {
         let mut text = self.handle.render();
-        write_books(&mut text, snapshot);
+        write_tally(&mut text, snapshot);
         write_protocols(&mut text, snapshot);
         write_groups(&mut text, snapshot);
         write_loads(&mut text, snapshot);
         write_hitters(&mut text, snapshot);
+        watched::write(&mut text, snapshot);
         process::write(&mut text);
         text
     }
 }
 
 /// What became of packets, and the families with a series an interface.
-fn write_books(text: &mut String, snapshot: &Snapshot) {
+fn write_tally(text: &mut String, snapshot: &Snapshot) {
     let help = "Packets lost, by who lost them.";
     let mut family = Family::begin(text, DROPPED, Kind::Counter, help);
     for view in &snapshot.interfaces {
@@ -292,7 +293,7 @@ fn write_loads(text: &mut String, snapshot: &Snapshot) {
     }
 }
 
-/// Families whose series come and go, and the watch list.
+/// Families whose series come and go.
 fn write_hitters(text: &mut String, snapshot: &Snapshot) {
     let (pairs, senders, receivers) = (
         "of the heaviest pairs",
@@ -304,14 +305,6 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
     write_list(text, snapshot, "top_destination", receivers, |of| {
         &of.destinations
     });
-    let help = format!("Packets of the pairs in the watch list in the window, estimated; {RATE}");
-    let mut family = Family::begin(text, WATCHED, Kind::Gauge, &help);
-    for view in &snapshot.interfaces {
-        for flow in &view.exported.watched {
-            let labels = Labels(&flow.key);
-            family.series(&view.name, format_args!("{labels}"), flow.packets.estimate);
-        }
-    }
 }
 
 /// A family by packets and one by bytes, with all who are heavy by either.
@@ -343,7 +336,7 @@ fn write_list<K>(
 }
 
 /// The labels of a pair or a node.
-struct Labels<'a, K>(&'a K);
+pub(super) struct Labels<'a, K>(pub(super) &'a K);
 
 impl Display for Labels<'_, Pair> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,3 +6,4 @@ pub mod metrics;
 mod process;
 pub mod snapshot;
 mod text;
+mod watched;

@@ -1,5 +1,6 @@
 //! What a replay says at its end: as JSON here, for people in [`table`].
 
+pub mod answer;
 mod groups;
 mod rows;
 mod table;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::rows::AskedRow;
 use super::verify::Verify;
-use super::{CaptureReport, Report, Span, groups};
+use super::{CaptureReport, Report, Span, answer, groups};
 use crate::columns::Columns;
 use crate::names::show;
 use crate::plain;
@@ -241,28 +241,17 @@ impl CaptureReport {
     }
 
     fn write_asked(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
-        if self.asked.is_empty() {
-            return Ok(());
-        }
-        let numbers = ["packets", "between", "bytes", "share"];
-        let mut table = Columns::new(&["asked"], &numbers);
-        let mut push = |name: String, counts: &Estimate| {
-            let [packets, bytes, share, _] = self.cells(counts, style);
-            let (low, high) = (
-                style.units.count(counts.low),
-                style.units.count(counts.high),
-            );
-            table.push(vec![
-                name,
-                packets,
-                format!("{low} and {high}"),
-                bytes,
-                share,
-            ]);
+        let mut push = |name: String, never: &str, counts: &Estimate| {
+            let share = share(counts.packets, self.stored.0);
+            writeln!(out, "\n  asked: {name}")?;
+            let mut lines = answer::lines(counts, Some(&share), never, style.units).into_iter();
+            lines.try_for_each(|line| writeln!(out, "    {line}"))
         };
         for row in &self.asked {
             match row {
-                AskedRow::Pair(row) => push(row.ends().join(" → "), &row.counts),
+                AskedRow::Pair(row) => {
+                    push(row.ends().join(" → "), "never occurred", &row.counts)?;
+                }
                 AskedRow::Node {
                     ip,
                     name,
@@ -270,13 +259,13 @@ impl CaptureReport {
                     received,
                 } => {
                     let node = show(*ip, name.as_deref());
-                    push(format!("{node} sent"), sent);
-                    push(format!("{node} received"), received);
+                    let never = "nothing, for certain";
+                    push(format!("{node} sent"), never, sent)?;
+                    push(format!("{node} received"), never, received)?;
                 }
             }
         }
-        writeln!(out)?;
-        table.write(out)
+        Ok(())
     }
 
     fn write_windows(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
@@ -315,21 +304,30 @@ impl CaptureReport {
 
 impl Verify {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let show =
-            |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.4}"));
-        let percent =
-            |value: Option<f64>| value.map_or_else(|| "–".into(), |v| format!("{:.1}", 100.0 * v));
+        let percent = |value: Option<f64>| match value {
+            Some(value) => format!("{:.1} %", 100.0 * value),
+            None => "–".into(),
+        };
+        let packets = self
+            .aae
+            .map_or_else(|| "–".into(), |packets| format!("{packets:.2}"));
         writeln!(
             out,
-            "  beside exact counts of {} pairs: ARE {}, AAE {}; the 100 heaviest: recall {}, ARE {}; \
-             of 100 intervals {} hold, of bytes {}",
-            self.distinct,
-            show(self.are),
-            show(self.aae),
-            show(self.top100_recall),
-            show(self.top100_are),
-            percent(self.intervals.coverage90),
-            percent(self.bytes_coverage90)
+            "  verified: {} pairs, counted exactly as well",
+            units::grouped(self.distinct as u64)
+        )?;
+        let (share, found) = (percent(self.are), percent(self.top100_recall));
+        writeln!(
+            out,
+            "    off by {packets} packets or {share} in the mean (AAE, ARE)"
+        )?;
+        let off = percent(self.top100_are);
+        writeln!(out, "    of the 100 heaviest {found} found, off by {off}")?;
+        let held = percent(self.intervals.coverage90);
+        let of_bytes = percent(self.bytes_coverage90);
+        writeln!(
+            out,
+            "    90 % intervals that hold: {held} of packets, {of_bytes} of bytes"
         )
     }
 }

@@ -1,0 +1,116 @@
+//! An answer in words: the estimate, its 90 % interval, and what is certain.
+
+use crate::sketch::estimate::Estimate;
+use crate::units::Units;
+
+/// A line on packets and one on bytes; a single one, `never`, where it is certain
+/// that there was nothing. `share` stands behind the number of packets.
+pub fn lines(answer: &Estimate, share: Option<&str>, never: &str, units: Units) -> Vec<String> {
+    if answer.at_most == Some(0) {
+        return vec![never.to_owned()];
+    }
+    let share = share.map_or_else(String::new, |share| format!(" ({share})"));
+    let packets = units.count(answer.packets);
+    let of_packets = trust(
+        [answer.low, answer.high],
+        [answer.at_least, answer.at_most],
+        |number| units.count(number),
+    );
+    let of_bytes = trust(
+        [answer.bytes_low, answer.bytes_high],
+        [answer.bytes_at_least, answer.bytes_at_most],
+        |number| units.bytes(number),
+    );
+    let noun = if answer.packets == 1 {
+        "packet"
+    } else {
+        "packets"
+    };
+    vec![
+        format!("{packets} {noun}{share}, {of_packets}"),
+        format!("{}, {of_bytes}", units.bytes(answer.bytes)),
+    ]
+}
+
+/// How far a number can be trusted.
+fn trust([low, high]: [u64; 2], certain: [Option<u64>; 2], show: impl Fn(u64) -> String) -> String {
+    let range = |low: u64, high: u64| match (show(low), show(high)) {
+        (low, high) if low == high => low,
+        (low, high) => format!("{low} to {high}"),
+    };
+    let likely = format!("{} (90 %)", range(low, high));
+    match certain {
+        [Some(least), Some(most)] if least == most => "exact".into(),
+        [None | Some(0), Some(most)] => format!("{likely}, certainly {} at most", show(most)),
+        [Some(least), Some(most)] => format!("{likely}, certainly {}", range(least, most)),
+        [Some(least), None] if least > 0 => format!("{likely}, certainly {} or more", show(least)),
+        [_, None] => likely,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(packets: [u64; 3], certain: [Option<u64>; 2]) -> Estimate {
+        let [low, packets, high] = packets;
+        let [at_least, at_most] = certain;
+        Estimate {
+            packets,
+            low,
+            high,
+            at_least,
+            at_most,
+            bytes: 1024 * packets,
+            bytes_low: 1024 * low,
+            bytes_high: 1024 * high,
+            bytes_at_least: at_least.map(|least| 64 * least),
+            bytes_at_most: at_most.map(|most| 65536 * most),
+        }
+    }
+
+    fn words(packets: [u64; 3], certain: [Option<u64>; 2]) -> String {
+        let answer = estimate(packets, certain);
+        lines(&answer, None, "never occurred", Units::Readable).join("; ")
+    }
+
+    #[test]
+    fn only_a_certain_no_is_never() {
+        assert_eq!(words([0; 3], [Some(0); 2]), "never occurred");
+        assert_eq!(
+            words([0; 3], [Some(0), Some(3)]),
+            "0 packets, 0 (90 %), certainly 3 at most; 0 B, 0 B (90 %), certainly 192 KiB at most"
+        );
+        assert_eq!(
+            words([0; 3], [None; 2]),
+            "0 packets, 0 (90 %); 0 B, 0 B (90 %)"
+        );
+    }
+
+    #[test]
+    fn what_is_likely_stands_beside_what_is_certain() {
+        assert_eq!(
+            words([1, 1, 2], [Some(1), None]),
+            "1 packet, 1 to 2 (90 %), certainly 1 or more; \
+             1.0 KiB, 1.0 KiB to 2.0 KiB (90 %), certainly 64 B or more"
+        );
+        let exact = Estimate {
+            bytes_at_least: Some(7),
+            bytes_at_most: Some(7),
+            ..estimate([7; 3], [Some(7); 2])
+        };
+        let exact = lines(&exact, Some("1.50%"), "", Units::Exact);
+        assert_eq!(exact, ["7 packets (1.50%), exact", "7168 B, exact"]);
+    }
+
+    #[test]
+    fn a_line_has_80_columns_at_most() {
+        let wide = estimate(
+            [98_000_000, 123_456, 98_000_000],
+            [Some(98_700), Some(u64::MAX >> 17)],
+        );
+        for line in lines(&wide, Some("12.34%"), "", Units::Readable) {
+            assert!(line.chars().count() + 4 <= 80, "{line}");
+        }
+    }
+}

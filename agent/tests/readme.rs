@@ -1,0 +1,79 @@
+//! What the README shows is what the agent prints.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{AGENT, Running, free_port, stderr, workspace};
+
+/// Commands of the README, and what it says that they print.
+fn examples() -> Vec<(Vec<String>, Vec<String>)> {
+    let text = std::fs::read_to_string(workspace().join("README.md")).unwrap();
+    let blocks = text
+        .split("\n```\n")
+        .filter(|block| block.starts_with("$ "));
+    let commands = blocks.flat_map(|block| block.split("$ crane-agent ").skip(1));
+    commands
+        .map(|example| {
+            let mut lines = example.lines();
+            let words = lines.next().unwrap().split_whitespace();
+            let shown = lines.filter(|line| !line.trim().is_empty());
+            (
+                words.map(str::to_owned).collect(),
+                shown.map(str::to_owned).collect(),
+            )
+        })
+        .collect()
+}
+
+fn in_folder(folder: &Path) -> Command {
+    let mut command = Command::new(AGENT);
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn what_the_readme_shows_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = |args: &[&str]| {
+        let status = in_folder(folder.path()).arg("sample").args(args).output();
+        assert!(status.unwrap().status.success());
+    };
+    sample(&["traffic.pcap"]);
+    std::fs::create_dir(folder.path().join("rotated")).unwrap();
+    for seed in ["1", "2", "3"] {
+        let path = format!("rotated/{seed}.pcap");
+        sample(&[&path, "--packets", "20000", "--seed", seed]);
+    }
+    let at = format!("127.0.0.1:{}", free_port());
+    let mut serving = in_folder(folder.path());
+    serving
+        .args(["replay", "traffic.pcap", "--serve", "--listen", &at])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut running = Running::start(&mut serving);
+    running.wait_for_line("all packets replayed");
+    let examples = examples();
+    assert!(examples.len() >= 5, "{examples:?}");
+    for (words, shown) in examples {
+        let mut command = in_folder(folder.path());
+        command.args(&words);
+        if words[0] != "replay" {
+            command.args(["--agent", &at]);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+        let printed = String::from_utf8(output.stdout).unwrap();
+        // It may leave lines out; how long it took differs.
+        let mut lines = printed.lines();
+        let same = |line: &&String| line.trim() != "…" && !line.starts_with("read in");
+        for line in shown.iter().filter(same) {
+            assert!(
+                lines.any(|printed| printed == line),
+                "{words:?} does not print, in this order:\n{line}\nbut\n{printed}"
+            );
+        }
+    }
+}
