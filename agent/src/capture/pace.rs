@@ -84,6 +84,22 @@ impl Extent {
     /// Takes the next packet into account.
     #[inline]
     pub fn add(&mut self, time: u64) {
+        // Nearly all packets: near to one that was near to another.
+        if let (Some(before), Some(ends)) = (&mut self.before, &mut self.ends)
+            && before.confirmed
+            && !is_leap(before.time, time)
+        {
+            (before.time, before.apart) = (time, None);
+            ends.start = ends.start.min(time);
+            ends.end = ends.end.max(time);
+            return;
+        }
+        self.add_unlike(time);
+    }
+
+    /// Takes a packet into account that is the first, or far from others.
+    #[cold]
+    fn add_unlike(&mut self, time: u64) {
         let mut next = Stamped {
             time,
             apart: None,
