@@ -231,6 +231,15 @@ impl Layered {
     ) -> bool {
         let spot = self.codes.spot(arrival.id);
         let bound = known.saturating_add(unseen);
+        // Most are not heavy enough even if all of it were their own.
+        let mean_bytes = match arrival.packets {
+            0 | 1 => arrival.bytes,
+            packets => arrival.bytes.div_ceil(packets),
+        };
+        let at_most = Count::exact(bound, bound.saturating_mul(mean_bytes));
+        if !self.outranks::<N>(at_most.rank(), spot) {
+            return false;
+        }
         let noise = self.layers.noise(bound).middle;
         let mut count = match self.worth {
             Bounds::Guaranteed => count_on_admission(arrival, bound, noise),

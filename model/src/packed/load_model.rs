@@ -31,18 +31,34 @@ fn bin(value: u64) -> usize {
     (EXACT as usize + (8.0 * octaves) as usize).min(BINS - 1)
 }
 
+/// How often each byte occurs. Four counts of each, so that equal neighbours do not
+/// wait for each other.
+fn by_byte(bytes: &[u8]) -> [u32; 256] {
+    let mut counts = [[0u32; 256]; 4];
+    let (fours, rest) = bytes.as_chunks::<4>();
+    for four in fours {
+        for (counts, byte) in counts.iter_mut().zip(four) {
+            counts[usize::from(*byte)] += 1;
+        }
+    }
+    for byte in rest {
+        counts[0][usize::from(*byte)] += 1;
+    }
+    std::array::from_fn(|byte| counts.iter().map(|counts| counts[byte]).sum())
+}
+
 impl Tail {
     fn of(array: &dyn CellArray) -> Result<Self> {
         let bytes = array.to_bytes()?;
         let mut cells = vec![0u32; BINS];
         match array.limit() {
             15 => {
-                for byte in &bytes {
-                    cells[usize::from(byte & 15)] += 1;
-                    cells[usize::from(byte >> 4)] += 1;
+                for (byte, count) in by_byte(&bytes).into_iter().enumerate() {
+                    cells[byte & 15] += count;
+                    cells[byte >> 4] += count;
                 }
             }
-            255 => bytes.iter().for_each(|byte| cells[usize::from(*byte)] += 1),
+            255 => cells[..256].copy_from_slice(&by_byte(&bytes)),
             _ => (0..array.cells() as u32)
                 .for_each(|place| cells[bin(unpack::<32>(&bytes, place).into())] += 1),
         }

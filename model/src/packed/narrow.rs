@@ -48,6 +48,8 @@ pub type Arrays = [Box<dyn CellArray>; LAYERS];
 pub struct NarrowLayers {
     places: CellPlaces,
     arrays: Arrays,
+    /// The highest bound of an edge that has reached a layer, by layer.
+    highest: [u64; LAYERS],
     scratch: Scratch,
 }
 
@@ -64,9 +66,16 @@ struct Scratch {
 impl NarrowLayers {
     /// Layers of these cells, in which edges have these places.
     pub fn new(places: CellPlaces, arrays: Arrays) -> Self {
+        let mut sum = 0;
+        let highest = std::array::from_fn(|layer| {
+            let array: &dyn CellArray = &*arrays[layer];
+            sum += u64::from(array.limit());
+            sum
+        });
         Self {
             places,
             arrays,
+            highest,
             scratch: Scratch::default(),
         }
     }
@@ -89,6 +98,7 @@ impl NarrowLayers {
             places: finder,
             arrays: [bottom, above @ ..],
             scratch,
+            ..
         } = self;
         let Scratch {
             places,
@@ -190,15 +200,13 @@ impl NarrowLayers {
 
     /// The highest layer that an edge with this bound has reached.
     pub fn level(&self, bound: u64) -> usize {
-        let [bottom, middle, _] = &self.arrays;
-        let (one, two) = (u64::from(bottom.limit()), u64::from(middle.limit()));
-        usize::from(bound > one) + usize::from(bound > one + two)
+        let [one, two, _] = self.highest;
+        usize::from(bound > one) + usize::from(bound > two)
     }
 
     /// The highest bound there can be.
     pub fn most(&self) -> u64 {
-        let limits = self.arrays.iter().map(|array| u64::from(array.limit()));
-        limits.sum()
+        self.highest[LAYERS - 1]
     }
 
     /// What others add to the bound of an edge that has reached a layer, by
