@@ -67,6 +67,9 @@ const STEPS: usize = 96;
 /// because a few dozen know the others only so well.
 const OUTSIDE: f64 = 0.03;
 
+/// With so many witnesses intervals are twice as wide at either end as they say.
+const FEW: f64 = 16.0;
+
 /// Witnesses that speak for an estimate, at least.
 const NEAREST: usize = 96;
 
@@ -94,10 +97,12 @@ impl LearntSizes {
             sizes.sort_unstable_by(f64::total_cmp);
             let rank = |share: f64| share * (sizes.len() + 1) as f64;
             let place = |rank: f64| sizes[(rank as usize).clamp(1, sizes.len()) - 1];
+            // Few have not seen the ends of what there is.
+            let beyond = 1.0 + FEW / sizes.len() as f64;
             BytesPerPacket {
-                low: place(rank(OUTSIDE).floor()),
+                low: place(rank(OUTSIDE).floor()) / beyond,
                 middle: place(rank(0.5).round()),
-                high: place(rank(1.0 - OUTSIDE).ceil()),
+                high: place(rank(1.0 - OUTSIDE).ceil()) * beyond,
             }
         };
         Self((0..STEPS).map(at).collect())
@@ -154,8 +159,9 @@ mod tests {
         let heavy = (0..100).map(|n| (500 + n, (500 + n) * 1400));
         let sizes = LearntSizes::new(light.chain(heavy).collect(), PacketSizes::NONE);
         let (one, many) = (sizes.of(1), sizes.of(550));
-        assert!((60.0..70.0).contains(&one.low) && (60.0..70.0).contains(&one.high));
-        assert_eq!((many.low, many.middle, many.high), (1400.0, 1400.0, 1400.0));
+        assert!((50.0..70.0).contains(&one.low) && (60.0..80.0).contains(&one.high));
+        assert_eq!(many.middle, 1400.0);
+        assert!((1100.0..1400.0).contains(&many.low) && (1400.0..1700.0).contains(&many.high));
         assert_eq!(sizes.of(u64::MAX).middle, 1400.0);
     }
 
