@@ -433,7 +433,8 @@ fn no_edge_without_a_name_is_heavier_than_is_said() {
         }
         let (distinct, edges) = (sketch.distinct().unwrap() as f64, truth.len() as f64);
         let off = (distinct - edges).abs() / edges;
-        assert!(off <= if sketch.is_exact() { 0.0 } else { 0.3 }, "{off}");
+        // 32 witnesses at the least, whose number has a spread of a sixth.
+        assert!(off <= if sketch.is_exact() { 0.0 } else { 0.5 }, "{off}");
         let above = sketch
             .named::<Narrow>()
             .filter(|flow| flow.packets.estimate > most);
