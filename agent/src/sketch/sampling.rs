@@ -7,6 +7,9 @@ use crane_model::{Amount, Flow};
 
 use crate::tally::{Ignored, Tally};
 
+/// Bytes of the largest frame that most networks carry.
+const USUAL_FRAME: u64 = 1514;
+
 /// What is left out of one window.
 #[derive(Clone)]
 pub struct Sampling {
@@ -42,8 +45,9 @@ impl Sampling {
     }
 
     /// An answer of a sketch, no surer of itself than sampling allows: three
-    /// standard deviations to both sides, but no fewer than were seen. Anything
-    /// that was left out may have been this pair's.
+    /// standard deviations to both sides, but no fewer than were seen, and as many
+    /// more as may well go unseen. Anything that was left out may have been this
+    /// pair's.
     pub fn honest<K>(&self, flow: Flow<K>) -> Flow<K> {
         if !self.is_sampled() {
             return flow;
@@ -54,7 +58,11 @@ impl Sampling {
         let packets = self.ends(packets, 3.0 * spread, Some(left_out));
         // Packets differ in size: bytes are no surer than packets are.
         let share = spread / flow.packets.estimate.max(1) as f64;
-        let bytes = self.ends(flow.bytes, 3.0 * share * flow.bytes.estimate as f64, None);
+        let mut bytes = self.ends(flow.bytes, 3.0 * share * flow.bytes.estimate as f64, None);
+        if bytes.high == 0 {
+            // None of them was seen, so nobody knows their size.
+            bytes.high = packets.high.saturating_mul(USUAL_FRAME);
+        }
         Flow {
             key: flow.key,
             packets,
@@ -65,6 +73,8 @@ impl Sampling {
     /// `amount` as it is stored, each packet as many times as it stands for.
     fn ends(&self, amount: Amount, spread: f64, left_out: Option<u64>) -> Amount {
         let spread = spread.ceil() as u64;
+        // Of so many packets one in twenty pairs shows none.
+        let unseen = left_out.map_or(0, |left_out| left_out.min(3 * self.one_in));
         let seen = |stored: u64| stored / self.one_in;
         let at_least = amount.at_least.map(seen);
         let at_most = amount.at_most.zip(left_out);
@@ -73,7 +83,7 @@ impl Sampling {
         let likely = [
             amount.low.saturating_sub(spread).max(seen(amount.low)),
             amount.estimate,
-            amount.high.saturating_add(spread),
+            amount.high.saturating_add(spread.max(unseen)),
         ];
         Amount::within((at_least, at_most), likely)
     }
@@ -111,7 +121,10 @@ mod tests {
             (Some(200), None)
         );
         assert!(small.bytes.low < 800 && small.bytes.high > 800);
-        let never = sampling.honest(flow(0)).packets;
+        let never = sampling.honest(flow(0));
+        assert_eq!((never.bytes.low, never.bytes.high), (0, 12 * 1514));
+        let never = never.packets;
         assert_eq!(never.at_most, Some(100_000), "no certain no");
+        assert_eq!((never.low, never.estimate, never.high), (0, 0, 12));
     }
 }
