@@ -34,6 +34,8 @@ pub(crate) struct Layered {
     pub(super) sizes: PacketSizes,
     /// What those of the layers weigh, worked out once after a store.
     pub(super) learnt_sizes: OnceLock<LearntSizes>,
+    /// Counts of the witnesses, smallest first, sorted once after a store.
+    pub(super) witness_counts: OnceLock<Vec<u64>>,
     /// No crown entry ranks below this.
     floor: u64,
     since_noise: usize,
@@ -108,6 +110,7 @@ impl Layered {
             layers,
             sizes: PacketSizes::NONE,
             learnt_sizes: OnceLock::new(),
+            witness_counts: OnceLock::new(),
             since_noise: 0,
             since_floor: 0,
             scratch: Scratch::default(),
@@ -124,6 +127,7 @@ impl Layered {
     fn invalidate(&mut self) {
         self.layers.invalidate();
         self.learnt_sizes.take();
+        self.witness_counts.take();
     }
 
     /// The next batch looks at the noise.

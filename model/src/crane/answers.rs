@@ -34,7 +34,20 @@ impl Layered {
             .collect())
     }
 
-    fn known_count(&self, bound: u64) -> Result<Option<u64>> {
+    /// The count between these that edges have, where all have one of few. Asked
+    /// of the layers only if a witness has such a one: hardly any is as heavy as
+    /// the crown, and to ask takes a look at all cells.
+    fn known_count(&self, counted: u64, bound: u64) -> Result<Option<u64>> {
+        let counts = self.witness_counts.get_or_init(|| {
+            let heard = self.witnesses.heard().iter();
+            let mut counts: Vec<u64> = heard.map(|witness| witness.packets).collect();
+            counts.sort_unstable();
+            counts
+        });
+        let from = counts.partition_point(|count| *count < counted);
+        if counts.get(from).is_none_or(|count| *count > bound) {
+            return Ok(None);
+        }
         self.layers.known_count(bound, &|| self.uncrowned())
     }
 
@@ -65,7 +78,7 @@ impl Layered {
         let known = match earlier_at_most {
             0 => None,
             // Without an answer, what was believed on admission is one.
-            _ => self.known_count(bound).unwrap_or_default(),
+            _ => self.known_count(counted, bound).unwrap_or_default(),
         };
         let estimate = known.unwrap_or(count.packets);
         let likely = [(counted + earlier_low).min(estimate), estimate, bound];
