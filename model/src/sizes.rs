@@ -26,13 +26,15 @@ impl PacketSizes {
     /// Takes note of an arrival.
     #[inline]
     pub fn note(&mut self, packets: u64, bytes: u64) {
-        // Most arrivals are one packet.
-        let (least, most) = match packets {
-            0 | 1 => (bytes, bytes),
-            _ => (bytes / packets, bytes.div_ceil(packets)),
-        };
-        self.least = self.least.min(least);
-        self.most = self.most.max(most);
+        // Nearly all are one packet, of a size within what was seen before.
+        if packets != 1 || bytes < self.least || bytes > self.most {
+            self.note_unlike(packets.max(1), bytes);
+        }
+    }
+
+    fn note_unlike(&mut self, packets: u64, bytes: u64) {
+        self.least = self.least.min(bytes / packets);
+        self.most = self.most.max(bytes.div_ceil(packets));
     }
 
     /// Bytes that so many packets have at least and at most.

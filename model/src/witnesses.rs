@@ -67,9 +67,14 @@ impl Witnesses {
     /// are many.
     #[inline]
     pub fn note(&mut self, id: u64, packets: u64, bytes: u64) {
-        if id >= self.limit {
-            return;
+        if id < self.limit {
+            self.count(id, packets, bytes);
         }
+    }
+
+    /// Counts packets of a witness.
+    #[cold]
+    fn count(&mut self, id: u64, packets: u64, bytes: u64) {
         match self.seen.binary_search_by_key(&id, |witness| witness.id) {
             Ok(at) => {
                 let witness = &mut self.seen[at];
