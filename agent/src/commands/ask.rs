@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use crate::cli::{Ask, Query, ReportFormat, Top};
 use crate::columns::Columns;
-use crate::http::answers::{self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer};
+use crate::http::answers::{
+    self, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
+};
 use crate::http::client;
 use crate::names::show;
 use crate::plain;
@@ -38,7 +40,22 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
             table.push(&node.interface, node.window, "sent", &node.sent);
             table.push(&node.interface, node.window, "received", &node.received);
         }
-        return table.write(out);
+        table.write(out)?;
+        let mut table = Columns::new(&["interface", "window", ""], &["peers", "between"]);
+        for node in &answer.interfaces {
+            for (what, fan) in [("fan-out", node.fan_out), ("fan-in", node.fan_in)] {
+                let units = Units::of(args.ask.exact);
+                table.push(vec![
+                    plain::text(&node.interface).into_owned(),
+                    node.window.name().into(),
+                    what.into(),
+                    units.count(fan.peers),
+                    fan.between(units),
+                ]);
+            }
+        }
+        writeln!(out)?;
+        return Ok(table.write(out)?);
     }
     let answer: FlowAnswer = client::get(agent, answers::FLOW, &parameters)?;
     refuse_none(&args.ask, &answer.interfaces)?;
@@ -154,6 +171,8 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
         list("sources", interface.sources.iter().map(node).collect())?;
         let destinations = interface.destinations.iter().map(node);
         list("destinations", destinations.collect())?;
+        write_fans(out, units, "fan-out", "destinations", &interface.fan_out)?;
+        write_fans(out, units, "fan-in", "sources", &interface.fan_in)?;
         writeln!(out)?;
     }
     Ok(())
@@ -179,6 +198,26 @@ fn write_list(
             units.bytes(estimate.bytes),
             rate.unwrap_or_else(|| "–".into()),
         ]);
+    }
+    writeln!(out)?;
+    Ok(table.write(out)?)
+}
+
+/// A list of those who talk with most others.
+fn write_fans(
+    out: &mut impl Write,
+    units: Units,
+    title: &str,
+    peers: &str,
+    nodes: &[FanNode],
+) -> anyhow::Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let mut table = Columns::new(&[title], &[peers, "between"]);
+    for node in nodes {
+        let (name, fan) = (show(node.ip, node.name.as_deref()), node.peers);
+        table.push(vec![name, units.count(fan.peers), fan.between(units)]);
     }
     writeln!(out)?;
     Ok(table.write(out)?)

@@ -4,7 +4,7 @@
 //! There is one way to make a metric of each kind:
 //! - a counter or gauge with a series an interface is a row of [`FAMILIES`];
 //! - one with a series for each reason, protocol or layer is written like [`DROPPED`];
-//! - a list of hitters is written by [`write_hitters`];
+//! - a list of hitters is written by [`write_hitters`], one of fans by [`write_fans`];
 //! - a histogram is recorded like those of [`BatchMetrics`]; its buckets are in
 //!   [`Exporter::install`], its help in [`describe`];
 //! - what is said of the whole agent once and for all is set in
@@ -28,6 +28,7 @@ use crane_model::Flow;
 use metrics::{Histogram, Unit, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use super::fans::{FanLists, NodePeers};
 use super::hitters::Hitters;
 use super::process;
 use super::snapshot::{Exported, InterfaceView, Snapshot};
@@ -41,6 +42,8 @@ const PROTOCOL_BYTES: &str = "crane_protocol_bytes_total";
 const GROUP_PACKETS: &str = "crane_group_packets_total";
 const GROUP_BYTES: &str = "crane_group_bytes_total";
 const LOAD: &str = "crane_sketch_load_ratio";
+const FAN_OUT: &str = "crane_fan_out_peers";
+const FAN_IN: &str = "crane_fan_in_peers";
 const WATCHED: &str = "crane_flow_estimate_packets";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
@@ -203,6 +206,7 @@ impl Exporter {
         write_groups(&mut text, snapshot);
         write_loads(&mut text, snapshot);
         write_hitters(&mut text, snapshot);
+        write_fans(&mut text, snapshot);
         process::write(&mut text);
         text
     }
@@ -310,6 +314,30 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
         for flow in &view.exported.watched {
             let labels = Labels(&flow.key);
             family.series(&view.name, format_args!("{labels}"), flow.packets.estimate);
+        }
+    }
+}
+
+/// Who talks with most others, in each direction.
+fn write_fans(text: &mut String, snapshot: &Snapshot) {
+    type List = fn(&FanLists) -> &[NodePeers];
+    let out: (_, _, List) = (FAN_OUT, "each source sent to, of the sources", |fans| {
+        &fans.out
+    });
+    let into: (_, _, List) = (FAN_IN, "each destination received from, of those", |fans| {
+        &fans.into
+    });
+    for (name, what, list) in [out, into] {
+        let help = format!(
+            "Different addresses that {what} with most of them in the window, estimated; if \
+             only a sample is looked at, those that were seen."
+        );
+        let mut family = Family::begin(text, name, Kind::Gauge, &help);
+        for view in &snapshot.interfaces {
+            for node in list(&view.exported.fans) {
+                let labels = Labels(&node.ip);
+                family.series(&view.name, format_args!("{labels}"), node.peers.peers);
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::rows::AskedRow;
 use super::verify::Verify;
-use super::{CaptureReport, Report, Span, groups};
+use super::{CaptureReport, Report, Span, fans, groups};
 use crate::columns::Columns;
 use crate::names::show;
 use crate::plain;
@@ -105,6 +105,9 @@ impl CaptureReport {
             verify.write(out)?;
         }
         self.write_lists(out, style)?;
+        let (title, peers) = ("fan-out", "destinations");
+        fans::write(out, &self.fan_out, title, peers, style.units)?;
+        fans::write(out, &self.fan_in, "fan-in", "sources", style.units)?;
         self.write_conversations(out, style)?;
         self.write_asked(out, style)?;
         groups::write_protocols(out, &self.protocols, style.units)?;
@@ -268,6 +271,7 @@ impl CaptureReport {
                     name,
                     sent,
                     received,
+                    ..
                 } => {
                     let node = show(*ip, name.as_deref());
                     push(format!("{node} sent"), sent);

@@ -4,12 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crane_model::crown::BYTES_PER_PACKET;
+use crane_model::fan::Peers;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
 use super::answer::{About, Asked, By};
 use super::batch::Batch;
 use super::budget::Budget;
+use super::fans::Fans;
 use super::sampling::Sampling;
 use super::weights;
 use crate::config;
@@ -23,13 +25,15 @@ pub struct Blueprint {
     secret: Secret,
 }
 
-/// Three sketches of the same packets.
+/// Sketches of the same packets.
 pub struct Sketches {
     sampling: Sampling,
     /// By source and destination.
     pub pairs: Crane,
     sources: Crane,
     destinations: Crane,
+    /// With how many others each node talks.
+    pub fans: Fans,
 }
 
 impl Blueprint {
@@ -60,6 +64,7 @@ impl Blueprint {
             pairs: crane(budget.for_pairs())?,
             sources: crane(budget.for_nodes())?,
             destinations: crane(budget.for_nodes())?,
+            fans: Fans::new(budget, self.secret)?,
         })
     }
 
@@ -80,9 +85,11 @@ impl Blueprint {
 }
 
 impl Sketches {
-    /// Bytes of all three.
+    /// Bytes of all three, and of fan-out and fan-in.
     pub fn memory_bytes(&self) -> usize {
-        self.pairs.memory_bytes() + self.sources.memory_bytes() + self.destinations.memory_bytes()
+        let cranes = [&self.pairs, &self.sources, &self.destinations];
+        let cranes: usize = cranes.into_iter().map(Crane::memory_bytes).sum();
+        cranes + self.fans.memory_bytes()
     }
 
     /// Whether counts may be too low because a cell is full.
@@ -157,6 +164,15 @@ impl Sketches {
         })
     }
 
+    /// To how many others a node sends, and from how many it receives; none of a
+    /// pair.
+    pub fn peers(&self, about: About) -> Option<[Peers; 2]> {
+        match about {
+            About::Flow(_) => None,
+            About::Node(node) => Some(self.fans.peers(node)),
+        }
+    }
+
     /// The answers to all that a report is asked.
     pub fn asked(&self, asked: &[About]) -> crane_model::Result<Vec<Asked>> {
         let answer = |about: &About| {
@@ -164,6 +180,7 @@ impl Sketches {
             Ok(Asked {
                 about: *about,
                 flows,
+                peers: self.peers(*about),
             })
         };
         asked.iter().map(answer).collect()
@@ -191,8 +208,9 @@ impl Sketches {
         Ok(self.sampling.honest(flow))
     }
 
-    /// Stores a batch in all three.
+    /// Stores a batch in all of them.
     pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
+        self.fans.store(batch);
         self.pairs.store(batch.narrow.pairs())?;
         self.pairs.store(batch.wide.pairs())?;
         self.sources.store(batch.narrow.sources())?;
