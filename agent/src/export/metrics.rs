@@ -321,16 +321,12 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
 /// Who talks with most others, in each direction.
 fn write_fans(text: &mut String, snapshot: &Snapshot) {
     type List = fn(&FanLists) -> &[NodePeers];
-    let out: (_, _, List) = (FAN_OUT, "each source sent to, of the sources", |fans| {
-        &fans.out
-    });
-    let into: (_, _, List) = (FAN_IN, "each destination received from, of those", |fans| {
-        &fans.into
-    });
-    for (name, what, list) in [out, into] {
+    let out: (_, _, _, List) = (FAN_OUT, "sources", "sent to", |fans| &fans.out);
+    let into: (_, _, _, List) = (FAN_IN, "destinations", "received from", |fans| &fans.into);
+    for (name, whom, what, list) in [out, into] {
         let help = format!(
-            "Different addresses that {what} with most of them in the window, estimated; if \
-             only a sample is looked at, those that were seen."
+            "Different addresses that each of the {whom} with most of them {what} in the \
+             window, estimated; of a sample, those that were seen."
         );
         let mut family = Family::begin(text, name, Kind::Gauge, &help);
         for view in &snapshot.interfaces {
