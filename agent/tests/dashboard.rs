@@ -66,7 +66,9 @@ fn fans_and_named_networks_are_shown() {
     }
     // It has series only where networks have names: `names.rs` holds them.
     let groups = panels();
-    let mut groups = groups.iter().filter(|panel| panel.2.contains("group_bytes"));
+    let mut groups = groups
+        .iter()
+        .filter(|panel| panel.2.contains("group_bytes"));
     assert!(groups.next().unwrap().2.contains("src, dst"));
 }
 

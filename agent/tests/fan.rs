@@ -33,7 +33,7 @@ fn attacked(folder: &Path) -> PathBuf {
         }
         // 2,000 hosts and 300 servers; of both some far more than others.
         let number = u64::from(scattered(n)) >> 8;
-        let host = (number * number >> 37) as u32 % 2000;
+        let host = ((number * number) >> 37) as u32 % 2000;
         let server = (u64::from(scattered(n + 7) >> 16).pow(2) >> 24) as u32 % 300;
         let (host, server) = (0x0a01_0000 | host, 0xc633_6400 | server);
         frames.push(frame(host.into(), server.into(), 1000));
@@ -146,7 +146,7 @@ fn lists_are_those_of_a_window_and_exact_while_all_fits() {
     let frames: Vec<Vec<u8>> = (0..300u32)
         .map(|n| match n {
             0..100 => frame(ip("10.0.0.1"), (0xc000_0200 | n).into(), 0),
-            _ => frame(ip("10.0.0.2"), (0xc000_0200 | n % 30).into(), 0),
+            _ => frame(ip("10.0.0.2"), (0xc000_0200 | (n % 30)).into(), 0),
         })
         .collect();
     let path = folder.path().join("turned.pcap");
@@ -161,6 +161,58 @@ fn lists_are_those_of_a_window_and_exact_while_all_fits() {
     let fans = &report["captures"][0]["fan_out"];
     let first = serde_json::json!({"ip": "10.0.0.1", "peers": 100, "low": 100, "high": 100});
     assert_eq!(fans[0], first, "of the whole file");
+}
+
+/// Where nobody stands out lists are of noise, but nobody has more peers than
+/// packets, as long as these are counted exactly.
+#[test]
+fn nobody_has_more_peers_than_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames: Vec<Vec<u8>> = (0..30_000u32)
+        .map(|n| {
+            frame(
+                (0x0a00_0000 | (n % 5000)).into(),
+                (0x0b00_0000 | n).into(),
+                0,
+            )
+        })
+        .collect();
+    let path = folder.path().join("even.pcap");
+    write_pcap(&path, &frames);
+    let args = ["replay", "-q", "--format", "json", path.to_str().unwrap()];
+    let asked = ["--ask", "10.0.0.77"];
+    let capture = json(&agent(&[&args[..], &asked].concat()))["captures"][0].clone();
+    let fans = capture["fan_out"].as_array().unwrap();
+    assert_eq!(fans.len(), 10);
+    for fan in fans.iter().chain([&capture["asked"][0]["fan_out"]]) {
+        assert!(fan["high"].as_u64().unwrap() <= 6, "{fan}");
+    }
+}
+
+#[test]
+fn names_of_networks_stand_beside_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames: Vec<Vec<u8>> = (0..100u32)
+        .map(|n| frame(ip(SCANNER), (0x0b00_0000 | n).into(), 0))
+        .collect();
+    let path = folder.path().join("named.pcap");
+    write_pcap(&path, &frames);
+    let config = folder.path().join("names.toml");
+    let text = "[[names]]\nprefix = \"10.66.0.0/16\"\nname = \"guests\"\n";
+    std::fs::write(&config, text).unwrap();
+    let (text, config) = (path.to_str().unwrap(), config.to_str().unwrap());
+    let args = ["replay", "-q", "--format", "json", text, "-c", config];
+    let capture = json(&agent(&args))["captures"][0].clone();
+    assert_eq!(capture["fan_out"][0]["name"], "guests");
+    assert_eq!(capture["fan_in"][0]["name"], "other");
+    let table = agent(&["replay", "-q", text, "-c", config]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    let (_, fans) = table.split_once("fan-out").unwrap();
+    assert!(fans.contains("10.66.0.1 (guests)"), "{table}");
+    let (_running, port) = serve(&path, &["-c", config]);
+    let answer = get(port, "/api/v1/heavy-hitters").unwrap().1;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["interfaces"][0]["fan_out"][0]["name"], "guests");
 }
 
 /// A sample shows who has many peers, but no more of them than it has seen.

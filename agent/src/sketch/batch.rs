@@ -180,6 +180,14 @@ mod tests {
             assert_eq!(folded.len(), truth.len(), "no pair twice");
             assert_eq!(folded.into_iter().collect::<BTreeMap<_, _>>(), truth);
             assert_eq!(batch.packets, 3 * u64::from(size));
+            assert_eq!(
+                batch.narrow.pairs_and_ends().count(),
+                batch.narrow.pairs().len()
+            );
+            for (pair, ends) in batch.narrow.pairs_and_ends() {
+                let names = [pair.name.source(), pair.name.destination()];
+                assert_eq!(ends, names.map(|name| secret.id(&name)));
+            }
             for (narrow, wide) in [
                 (batch.narrow.sources(), batch.wide.sources()),
                 (batch.narrow.destinations(), batch.wide.destinations()),

@@ -1,5 +1,6 @@
 //! The sketches of one window: who talks to whom, who sends, who receives.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use super::sampling::Sampling;
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
+use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
 
 /// How sketches are built, whatever their size. The device is opened and the
@@ -33,7 +35,7 @@ pub struct Sketches {
     sources: Crane,
     destinations: Crane,
     /// With how many others each node talks.
-    pub fans: Fans,
+    fans: Fans,
 }
 
 impl Blueprint {
@@ -169,8 +171,31 @@ impl Sketches {
     pub fn peers(&self, about: About) -> Option<[Peers; 2]> {
         match about {
             About::Flow(_) => None,
-            About::Node(node) => Some(self.fans.peers(node)),
+            About::Node(node) => {
+                let [out, into] = self.fans.peers(node);
+                Some([
+                    bounded(out, node, &self.sources),
+                    bounded(into, node, &self.destinations),
+                ])
+            }
         }
+    }
+
+    /// The `top` nodes that talk with most others.
+    pub fn largest_fans(&self, top: usize) -> FanLists {
+        // A bound moves some of them back.
+        let mut fans = self.fans.largest(2 * top);
+        for (list, crane) in [
+            (&mut fans.out, &self.sources),
+            (&mut fans.into, &self.destinations),
+        ] {
+            for node in &mut *list {
+                node.peers = bounded(node.peers, node.ip, crane);
+            }
+            list.sort_unstable_by_key(|node| (Reverse(node.peers.peers), node.ip));
+            list.truncate(top);
+        }
+        fans
     }
 
     /// The answers to all that a report is asked.
@@ -218,6 +243,17 @@ impl Sketches {
         self.destinations.store(batch.narrow.destinations())?;
         self.destinations.store(batch.wide.destinations())
     }
+}
+
+/// A node has no more peers than packets, and these may all be counted.
+fn bounded(peers: Peers, node: IpAddr, crane: &Crane) -> Peers {
+    let counted = match node_name(node) {
+        _ if !crane.is_exact() => return peers,
+        AnyName::Narrow(name) => crane.flow(name).map(|flow| flow.packets),
+        AnyName::Wide(name) => crane.flow(name).map(|flow| flow.packets),
+    };
+    let most = counted.ok().and_then(|packets| packets.at_most);
+    most.map_or(peers, |most| peers.at_most(most))
 }
 
 /// The same without the name that was asked for.

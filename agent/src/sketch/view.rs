@@ -74,7 +74,7 @@ fn follow(before: &Exported, sketches: &Sketches, lists: &Lists) -> crane_model:
     let top = lists.top;
     let watched = lists.watch.iter().map(|pair| sketches.pair(*pair));
     // Twice as many, to see whether those who are in the list still belong there.
-    let fans = sketches.fans.largest(2 * top);
+    let fans = sketches.largest_fans(2 * top);
     Ok(Exported {
         fans: before.fans.follow(&fans, top),
         pairs: before.pairs.follow(sketches.named_pairs(), top),

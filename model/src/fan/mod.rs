@@ -78,6 +78,15 @@ impl Peers {
         }
     }
 
+    /// The same, where it is known that there are no more than this.
+    pub fn at_most(self, most: u64) -> Self {
+        Self {
+            peers: self.peers.min(most),
+            low: self.low.min(most),
+            high: self.high.min(most),
+        }
+    }
+
     /// It is known that there is one.
     fn at_least_one(self) -> Self {
         Self {
