@@ -45,6 +45,11 @@ impl Columns {
         self.rows.push(cells);
     }
 
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Writes the head and all rows; nothing if there are none.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         if self.rows.is_empty() {

@@ -73,7 +73,7 @@ fn a_scan_and_a_flood_stand_first_whatever_else_is_heavy() {
     assert_eq!(capture["asked"][0]["fan_out"]["peers"], scan);
     assert!(capture["memory_bytes"].as_u64().unwrap() <= 2 << 20);
 
-    let table = agent(&["replay", "-q", path, "--exact"]);
+    let table = agent(&["replay", "-q", path, "--exact", "--ask", SCANNER]);
     let table = String::from_utf8(table.stdout).unwrap();
     let lines = |title: &str| {
         let mut lines = table.lines().skip_while(|line| !line.contains(title));
@@ -82,6 +82,9 @@ fn a_scan_and_a_flood_stand_first_whatever_else_is_heavy() {
     };
     assert!(lines("fan-out").contains(SCANNER), "{table}");
     assert!(lines("fan-in").contains(VICTIM), "{table}");
+    let (_, asked) = table.split_once("asked").unwrap();
+    let (_, asked) = asked.split_once("asked").unwrap();
+    assert!(asked.contains(&scan.to_string()), "{table}");
 }
 
 /// An agent that has replayed a file and serves it.

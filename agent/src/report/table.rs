@@ -249,6 +249,7 @@ impl CaptureReport {
         }
         let numbers = ["packets", "between", "bytes", "share"];
         let mut table = Columns::new(&["asked"], &numbers);
+        let mut fans = Columns::new(&["asked"], &["fan-out", "between", "fan-in", "between"]);
         let mut push = |name: String, counts: &Estimate| {
             let [packets, bytes, share, _] = self.cells(counts, style);
             let (low, high) = (
@@ -271,16 +272,29 @@ impl CaptureReport {
                     name,
                     sent,
                     received,
-                    ..
+                    fan_out,
+                    fan_in,
                 } => {
                     let node = show(*ip, name.as_deref());
+                    let units = style.units;
+                    fans.push(vec![
+                        node.clone(),
+                        units.count(fan_out.peers),
+                        fan_out.between(units),
+                        units.count(fan_in.peers),
+                        fan_in.between(units),
+                    ]);
                     push(format!("{node} sent"), sent);
                     push(format!("{node} received"), received);
                 }
             }
         }
         writeln!(out)?;
-        table.write(out)
+        table.write(out)?;
+        if !fans.is_empty() {
+            writeln!(out)?;
+        }
+        fans.write(out)
     }
 
     fn write_windows(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
