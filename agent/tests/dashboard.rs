@@ -34,6 +34,7 @@ fn traffic_is_bits_a_second_everywhere() {
             "hitter_bytes",
             "source_bytes",
             "destination_bytes",
+            "group_bytes",
         ];
         let traffic = traffic.iter().any(|name| expression.contains(name));
         assert_eq!(traffic, unit == "bps", "{title}: {unit}");
@@ -50,6 +51,25 @@ fn traffic_is_bits_a_second_everywhere() {
             assert!(panels().iter().any(|panel| panel.0 == title), "{title}");
         }
     }
+}
+
+/// What is asked for most has a panel, and what a panel asks for is served.
+#[test]
+fn fans_and_named_networks_are_shown() {
+    let golden = include_str!("golden/metrics.txt");
+    for family in ["crane_fan_out_peers", "crane_fan_in_peers"] {
+        let shown = |(_, unit, expression): &(String, String, String)| {
+            expression.contains(family) && unit == "short"
+        };
+        assert_eq!(panels().iter().filter(|panel| shown(panel)).count(), 1);
+        assert!(golden.contains(&format!("# TYPE {family} gauge")));
+    }
+    // It has series only where networks have names: `names.rs` holds them.
+    let groups = panels();
+    let mut groups = groups
+        .iter()
+        .filter(|panel| panel.2.contains("group_bytes"));
+    assert!(groups.next().unwrap().2.contains("src, dst"));
 }
 
 #[test]

@@ -14,9 +14,14 @@ use common::{AGENT, Running, eventually, series, workspace};
 fn what_was_sent_is_what_prometheus_shows() {
     let Some(cable) = Cable::lay() else { return };
     let watch = format!("CRANE_EXPORT_WATCH=[{{src = \"{RIGHT}\", dst = \"{LEFT}\"}}]");
+    // One panel is about networks with names.
+    let folder = tempfile::tempdir().unwrap();
+    let names = folder.path().join("names.csv");
+    std::fs::write(&names, format!("{LEFT}/32,left\n")).unwrap();
+    let names = format!("CRANE_NAMES_FILE={}", names.display());
     let mut command = Cable::command(&cable.left, "env");
     command
-        .args([&watch, AGENT, "run", "-i", "cable"])
+        .args([&watch, &names, AGENT, "run", "-i", "cable"])
         .stderr(Stdio::piped());
     let mut agent = Running::start(&mut command);
     agent.wait_for_line("metrics are at http://127.0.0.1:9732/metrics");

@@ -1,9 +1,10 @@
 //! Sample captures, to look at and to measure with.
 //!
 //! - *office*: a few hundred hosts talk to a few dozen servers, some pairs far
-//!   more than others; one host scans a subnet; a flood with forged sources hits
-//!   one server; a little ARP and IPv6. All addresses are from ranges reserved
-//!   for private use and documentation.
+//!   more than others; one host scans another network; a flood with forged
+//!   sources hits one server, both from the start, so that who looks sees them at
+//!   once; a little ARP and IPv6. All addresses are from ranges reserved for
+//!   private use and documentation.
 //! - *skewed*: about 1 % as many pairs as packets, in bursts, few of them heavy.
 //! - *hostile*: 60 % as many pairs as packets: nearly everyone is new.
 
@@ -80,15 +81,15 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
         // The nightly backup: few pairs, full packets.
         0..8 => (office(7), server(0), 1400),
         8..12 => (office(11), server(1), 1200),
-        // A scan of a subnet, in the second quarter.
-        12..18 if (0.25..0.5).contains(&through) => (
+        // A scan of 10.200.0.0/16, in the first half.
+        12..18 if through < 0.5 => (
             office(66),
-            Ipv4Addr::new(198, 51, 100, (number % 254) as u8 + 1),
+            Ipv4Addr::from(0x0ac8_0000 | (number as u32 & 0xffff)),
             0,
         ),
-        // A flood with forged sources, in the third quarter.
-        18..40 if (0.5..0.75).contains(&through) => (
-            Ipv4Addr::from(0xcb00_7100 | rng.random_range(0..256u32)),
+        // A flood with sources forged out of 172.16.0.0/12, in three quarters.
+        18..30 if through < 0.75 => (
+            Ipv4Addr::from(0xac10_0000 | rng.random_range(0..1 << 20)),
             server(3),
             0,
         ),

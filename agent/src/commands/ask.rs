@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use crate::cli::{Ask, Query, ReportFormat, Top};
 use crate::columns::Columns;
-use crate::http::answers::{self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer};
+use crate::http::answers::{
+    self, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
+};
 use crate::http::client;
 use crate::names::show;
 use crate::plain;
@@ -36,8 +38,16 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         }
         let mut table = EstimateTable::new(&args.ask);
         for node in &answer.interfaces {
-            table.push(&node.interface, node.window, "sent", &node.sent);
-            table.push(&node.interface, node.window, "received", &node.received);
+            let peers = [("to", &node.fan_out), ("from", &node.fan_in)];
+            let [to, from] = peers.map(|(way, fan)| report::answer::peers(way, fan, table.units));
+            table.push(&node.interface, node.window, "sent", &node.sent, to);
+            table.push(
+                &node.interface,
+                node.window,
+                "received",
+                &node.received,
+                from,
+            );
         }
         return table.write(out);
     }
@@ -52,7 +62,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     }
     let mut table = EstimateTable::new(&args.ask);
     for flow in &answer.interfaces {
-        table.push(&flow.interface, flow.window, "pair", &flow.estimate);
+        table.push(&flow.interface, flow.window, "pair", &flow.estimate, None);
     }
     table.write(out)
 }
@@ -82,7 +92,14 @@ impl EstimateTable {
         }
     }
 
-    fn push(&mut self, interface: &str, window: WindowName, what: &str, estimate: &Estimate) {
+    fn push(
+        &mut self,
+        interface: &str,
+        window: WindowName,
+        what: &str,
+        estimate: &Estimate,
+        peers: Option<String>,
+    ) {
         let (interface, window) = (plain::text(interface), window.name());
         let never = match what {
             "pair" => "never occurred",
@@ -91,8 +108,8 @@ impl EstimateTable {
         let answer = report::answer::lines(estimate, None, never, self.units);
         self.lines
             .push(format!("{interface} ({window} window), {what}"));
-        self.lines
-            .extend(answer.iter().map(|line| format!("  {line}")));
+        let answer = answer.into_iter().chain(peers);
+        self.lines.extend(answer.map(|line| format!("  {line}")));
     }
 
     fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
@@ -155,6 +172,8 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
         list("sources", interface.sources.iter().map(node).collect())?;
         let destinations = interface.destinations.iter().map(node);
         list("destinations", destinations.collect())?;
+        write_fans(out, units, "fan-out", "destinations", &interface.fan_out)?;
+        write_fans(out, units, "fan-in", "sources", &interface.fan_in)?;
         writeln!(out)?;
     }
     Ok(())
@@ -180,6 +199,26 @@ fn write_list(
             units.bytes(estimate.bytes),
             rate.unwrap_or_else(|| "–".into()),
         ]);
+    }
+    writeln!(out)?;
+    Ok(table.write(out)?)
+}
+
+/// A list of those who talk with most others.
+fn write_fans(
+    out: &mut impl Write,
+    units: Units,
+    title: &str,
+    peers: &str,
+    nodes: &[FanNode],
+) -> anyhow::Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let mut table = Columns::new(&[title], &[peers, "between"]);
+    for node in nodes {
+        let (name, fan) = (show(node.ip, node.name.as_deref()), node.peers);
+        table.push(vec![name, units.count(fan.peers), fan.between(units)]);
     }
     writeln!(out)?;
     Ok(table.write(out)?)

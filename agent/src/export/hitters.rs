@@ -7,7 +7,7 @@ use crane_model::Flow;
 
 /// Who is in the list stays there until someone outside is heavier by this
 /// many percent, so that two of about the same size do not take turns.
-const KEEP_PERCENT: u128 = 10;
+pub(super) const KEEP_PERCENT: u128 = 10;
 
 /// The heaviest by packets and by bytes, heaviest first.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,8 @@
 //! There is one way to make a metric of each kind:
 //! - a counter or gauge with a series an interface is a row of [`FAMILIES`];
 //! - one with a series for each reason, protocol or layer is written like [`DROPPED`];
-//! - a list of hitters is written by [`write_hitters`], the watch list by [`watched`];
+//! - a list of hitters is written by [`write_hitters`], one of fans by [`write_fans`],
+//!   the watch list by [`watched`];
 //! - a histogram is recorded like those of [`BatchMetrics`]; its buckets are in
 //!   [`Exporter::install`], its help in [`describe`];
 //! - what is said of the whole agent once and for all is set in
@@ -28,6 +29,7 @@ use crane_model::Flow;
 use metrics::{Histogram, Unit, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use super::fans::{FanLists, NodePeers};
 use super::hitters::Hitters;
 use super::process;
 use super::snapshot::{Exported, InterfaceView, Snapshot};
@@ -42,6 +44,8 @@ const PROTOCOL_BYTES: &str = "crane_protocol_bytes_total";
 const GROUP_PACKETS: &str = "crane_group_packets_total";
 const GROUP_BYTES: &str = "crane_group_bytes_total";
 const LOAD: &str = "crane_sketch_load_ratio";
+const FAN_OUT: &str = "crane_fan_out_peers";
+const FAN_IN: &str = "crane_fan_in_peers";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
@@ -203,6 +207,7 @@ impl Exporter {
         write_groups(&mut text, snapshot);
         write_loads(&mut text, snapshot);
         write_hitters(&mut text, snapshot);
+        write_fans(&mut text, snapshot);
         watched::write(&mut text, snapshot);
         process::write(&mut text);
         text
@@ -305,6 +310,26 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
     write_list(text, snapshot, "top_destination", receivers, |of| {
         &of.destinations
     });
+}
+
+/// Who talks with most others, in each direction.
+fn write_fans(text: &mut String, snapshot: &Snapshot) {
+    type List = fn(&FanLists) -> &[NodePeers];
+    let out: (_, _, _, List) = (FAN_OUT, "sources", "sent to", |fans| &fans.out);
+    let into: (_, _, _, List) = (FAN_IN, "destinations", "received from", |fans| &fans.into);
+    for (name, whom, what, list) in [out, into] {
+        let help = format!(
+            "Different addresses that each of the {whom} with most of them {what} in the \
+             window, estimated; of a sample, those that were seen."
+        );
+        let mut family = Family::begin(text, name, Kind::Gauge, &help);
+        for view in &snapshot.interfaces {
+            for node in list(&view.exported.fans) {
+                let labels = Labels(&node.ip);
+                family.series(&view.name, format_args!("{labels}"), node.peers.peers);
+            }
+        }
+    }
 }
 
 /// A family by packets and one by bytes, with all who are heavy by either.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crane_model::Flow;
 
+use super::fans::FanLists;
 use super::hitters::Hitters;
 use crate::edge::Pair;
 use crate::names::{Group, Names};
@@ -78,6 +79,8 @@ pub struct WindowView {
     pub sources: Hitters<IpAddr>,
     /// The heaviest receivers.
     pub destinations: Hitters<IpAddr>,
+    /// Who talks with most others.
+    pub fans: FanLists,
 }
 
 /// Lists that change no more often than they have to.
@@ -89,6 +92,8 @@ pub struct Exported {
     pub sources: Hitters<IpAddr>,
     /// The heaviest receivers.
     pub destinations: Hitters<IpAddr>,
+    /// Who talks with most others.
+    pub fans: FanLists,
     /// Estimates for the watch list.
     pub watched: Vec<Flow<Pair>>,
 }

@@ -11,10 +11,11 @@ use crane_model::Flow;
 use serde::{Deserialize, Serialize};
 
 use crate::edge::Pair;
+use crate::export::fans::NodePeers;
 use crate::export::snapshot::{InterfaceView, WindowView};
 use crate::names::{Group, Names, PairNames, name_of};
 use crate::sketch::answer::WindowName;
-use crate::sketch::estimate::Estimate;
+use crate::sketch::estimate::{Estimate, PeerEstimate};
 
 /// Where [`Interfaces`] are.
 pub const INTERFACES: &str = "/api/v1/interfaces";
@@ -135,6 +136,12 @@ pub struct InterfaceHitters {
     pub sources: Vec<HeavyNode>,
     /// Who receives.
     pub destinations: Vec<HeavyNode>,
+    /// Who sends to most others.
+    #[serde(default)]
+    pub fan_out: Vec<FanNode>,
+    /// Who receives from most others.
+    #[serde(default)]
+    pub fan_in: Vec<FanNode>,
 }
 
 /// A heavy pair.
@@ -163,6 +170,19 @@ pub struct HeavyNode {
     /// How much.
     #[serde(flatten)]
     pub estimate: Estimate,
+}
+
+/// A node and with how many others it talks.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FanNode {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Name of its network, if any are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// With how many.
+    #[serde(flatten)]
+    pub peers: PeerEstimate,
 }
 
 /// What is known of a pair.
@@ -213,6 +233,11 @@ pub struct InterfaceNode {
     pub sent: Estimate,
     /// What it received.
     pub received: Estimate,
+    /// To how many others it sent; if only a sample is looked at, those that
+    /// were seen.
+    pub fan_out: PeerEstimate,
+    /// From how many others it received.
+    pub fan_in: PeerEstimate,
 }
 
 impl From<&InterfaceView> for InterfaceState {
@@ -291,6 +316,17 @@ impl HeavyNode {
             ip: flow.key,
             name: name_of(names, flow.key),
             estimate: flow.into(),
+        }
+    }
+}
+
+impl FanNode {
+    /// A node with its name.
+    pub fn new(node: &NodePeers, names: Option<&Names>) -> Self {
+        Self {
+            ip: node.ip,
+            name: name_of(names, node.ip),
+            peers: node.peers.into(),
         }
     }
 }

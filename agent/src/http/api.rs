@@ -17,14 +17,15 @@ use axum::{Json, Router};
 use crane_model::Flow;
 
 use super::answers::{
-    self, ErrorAnswer, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, InterfaceFlow,
+    self, ErrorAnswer, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, InterfaceFlow,
     InterfaceHitters, InterfaceNode, Interfaces, NodeAnswer,
 };
 use crate::edge::Pair;
+use crate::export::fans::NodePeers;
 use crate::export::hitters::Hitters;
 use crate::export::metrics::Exporter;
 use crate::export::snapshot::{InterfaceView, Snapshot};
-use crate::names::{PairNames, name_of};
+use crate::names::{Names, PairNames, name_of};
 use crate::sketch::answer::{About, Answer, WindowName};
 use crate::sketch::worker::{QueryError, WorkerHandle};
 
@@ -153,6 +154,8 @@ async fn heavy_hitters(
             destinations: list(&window.destinations, by_bytes, |flow| {
                 HeavyNode::new(flow, names)
             }),
+            fan_out: fans(&window.fans.out, names),
+            fan_in: fans(&window.fans.into, names),
         });
     }
     Ok(Json(HeavyHitters { interfaces }))
@@ -164,6 +167,11 @@ fn list<K, T>(hitters: &Hitters<K>, by_bytes: bool, entry: impl Fn(&Flow<K>) -> 
         false => &hitters.by_packets,
     };
     flows.iter().map(entry).collect()
+}
+
+fn fans(nodes: &[NodePeers], names: Option<&Names>) -> Vec<FanNode> {
+    let nodes = nodes.iter();
+    nodes.map(|node| FanNode::new(node, names)).collect()
 }
 
 async fn flow(
@@ -204,11 +212,14 @@ async fn node(
     let answers = ask(&state, &given, About::Node(ip)).await?;
     let entry = |answer: Answer| {
         let (sent, received) = (answer.flows.first()?.into(), answer.flows.get(1)?.into());
+        let [fan_out, fan_in] = answer.peers?.map(Into::into);
         Some(InterfaceNode {
             interface: answer.interface,
             window: answer.window,
             sent,
             received,
+            fan_out,
+            fan_in,
         })
     };
     let interfaces = answers.into_iter().filter_map(entry).collect();

@@ -1,6 +1,6 @@
 //! An answer in words: the estimate, its 90 % interval, and what is certain.
 
-use crate::sketch::estimate::Estimate;
+use crate::sketch::estimate::{Estimate, PeerEstimate};
 use crate::units::Units;
 
 /// A line on packets and one on bytes; a single one, `never`, where it is certain
@@ -30,6 +30,22 @@ pub fn lines(answer: &Estimate, share: Option<&str>, never: &str, units: Units) 
         format!("{packets} {noun}{share}, {of_packets}"),
         format!("{}, {of_bytes}", units.bytes(answer.bytes)),
     ]
+}
+
+/// A line on how many others a node talked with, `way` them; none of a node that
+/// talked with nobody.
+pub fn peers(way: &str, answer: &PeerEstimate, units: Units) -> Option<String> {
+    let noun = match answer.peers {
+        0 if answer.high == 0 => return None,
+        1 => "address",
+        _ => "addresses",
+    };
+    let count = units.count(answer.peers);
+    let likely = match (units.count(answer.low), units.count(answer.high)) {
+        (low, high) if low == high => String::new(),
+        (low, high) => format!(", {low} to {high} (90 %)"),
+    };
+    Some(format!("{way} {count} {noun}{likely}"))
 }
 
 /// How far a number can be trusted.

@@ -1,6 +1,7 @@
 //! What a replay says at its end: as JSON here, for people in [`table`].
 
 pub mod answer;
+mod fans;
 mod groups;
 mod rows;
 mod table;
@@ -19,6 +20,7 @@ use crate::names::Names;
 use crate::sketch::past::PastWindow;
 use crate::sketch::summary::Summary;
 use crate::sketch::window::Bounds;
+use fans::FanRow;
 use groups::{GroupRow, Protocols};
 use rows::{AskedRow, ConversationRow, NodeRow, PairRow, rows};
 use total::Total;
@@ -92,6 +94,8 @@ pub struct CaptureReport {
     sources_bytes: Vec<NodeRow>,
     destinations: Vec<NodeRow>,
     destinations_bytes: Vec<NodeRow>,
+    fan_out: Vec<FanRow>,
+    fan_in: Vec<FanRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conversations: Vec<ConversationRow>,
     protocols: Protocols,
@@ -185,6 +189,10 @@ impl CaptureReport {
         let (names, groups) = (summary.names.as_deref(), summary.groups.as_deref());
         let conversations = summary.conversations.iter();
         let conversations = conversations.map(|one| ConversationRow::new(one, names));
+        let [fan_out, fan_in] = [&summary.fans.out, &summary.fans.into].map(|list| {
+            let nodes = list.iter();
+            nodes.map(|node| FanRow::new(node.ip, node.peers, names))
+        });
         let windows = summary.windows.iter();
         let windows = windows.map(|window| WindowReport::new(window, names));
         let counted = |(_, count): &(&str, u64)| *count > 0;
@@ -216,6 +224,8 @@ impl CaptureReport {
             sources_bytes: rows(&summary.sources.by_bytes, names),
             destinations: rows(&summary.destinations.by_packets, names),
             destinations_bytes: rows(&summary.destinations.by_bytes, names),
+            fan_out: fan_out.collect(),
+            fan_in: fan_in.collect(),
             conversations: conversations.collect(),
             protocols: groups::protocols(tally),
             groups: groups.map(|groups| groups.iter().map(GroupRow::from).collect()),

@@ -9,7 +9,7 @@ use crate::edge::Pair;
 use crate::names::{Names, PairNames, name_of};
 use crate::sketch::answer::{About, Asked};
 use crate::sketch::conversations::Conversation;
-use crate::sketch::estimate::Estimate;
+use crate::sketch::estimate::{Estimate, PeerEstimate};
 
 /// Who sent to whom.
 #[derive(Debug, Serialize)]
@@ -89,6 +89,8 @@ pub enum AskedRow {
         name: Option<String>,
         sent: Estimate,
         received: Estimate,
+        fan_out: PeerEstimate,
+        fan_in: PeerEstimate,
     },
 }
 
@@ -100,16 +102,18 @@ impl AskedRow {
     }
 
     fn new(asked: &Asked, names: Option<&Names>) -> Option<Self> {
-        match (asked.about, &asked.flows[..]) {
-            (About::Flow(pair), [flow]) => {
+        match (asked.about, &asked.flows[..], asked.peers) {
+            (About::Flow(pair), [flow], _) => {
                 let row = PairRow::of(pair, flow.into(), names);
                 Some(Self::Pair(row))
             }
-            (About::Node(ip), [sent, received]) => Some(Self::Node {
+            (About::Node(ip), [sent, received], Some([fan_out, fan_in])) => Some(Self::Node {
                 ip,
                 name: name_of(names, ip),
                 sent: sent.into(),
                 received: received.into(),
+                fan_out: fan_out.into(),
+                fan_in: fan_in.into(),
             }),
             _ => None,
         }

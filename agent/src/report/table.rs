@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::rows::AskedRow;
 use super::verify::Verify;
-use super::{CaptureReport, Report, Span, answer, groups};
+use super::{CaptureReport, Report, Span, answer, fans, groups};
 use crate::columns::Columns;
 use crate::names::show;
 use crate::plain;
@@ -105,6 +105,9 @@ impl CaptureReport {
             verify.write(out)?;
         }
         self.write_lists(out, style)?;
+        let (title, peers) = ("fan-out", "destinations");
+        fans::write(out, &self.fan_out, title, peers, style.units)?;
+        fans::write(out, &self.fan_in, "fan-in", "sources", style.units)?;
         self.write_conversations(out, style)?;
         self.write_asked(out, style)?;
         groups::write_protocols(out, &self.protocols, style.units)?;
@@ -241,27 +244,33 @@ impl CaptureReport {
     }
 
     fn write_asked(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
-        let mut push = |name: String, never: &str, counts: &Estimate| {
+        let units = style.units;
+        let mut push = |name: String, never: &str, counts: &Estimate, peers: Option<String>| {
             let share = share(counts.packets, self.stored.0);
             writeln!(out, "\n  asked: {name}")?;
-            let mut lines = answer::lines(counts, Some(&share), never, style.units).into_iter();
+            let lines = answer::lines(counts, Some(&share), never, units);
+            let mut lines = lines.into_iter().chain(peers);
             lines.try_for_each(|line| writeln!(out, "    {line}"))
         };
         for row in &self.asked {
             match row {
                 AskedRow::Pair(row) => {
-                    push(row.ends().join(" → "), "never occurred", &row.counts)?;
+                    push(row.ends().join(" → "), "never occurred", &row.counts, None)?;
                 }
                 AskedRow::Node {
                     ip,
                     name,
                     sent,
                     received,
+                    fan_out,
+                    fan_in,
                 } => {
                     let node = show(*ip, name.as_deref());
                     let never = "nothing, for certain";
-                    push(format!("{node} sent"), never, sent)?;
-                    push(format!("{node} received"), never, received)?;
+                    let to = answer::peers("to", fan_out, units);
+                    push(format!("{node} sent"), never, sent, to)?;
+                    let from = answer::peers("from", fan_in, units);
+                    push(format!("{node} received"), never, received, from)?;
                 }
             }
         }

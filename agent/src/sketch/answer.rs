@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use crane_model::Flow;
+use crane_model::fan::Peers;
 use serde::{Deserialize, Serialize};
 
 use crate::edge::Pair;
@@ -89,6 +90,8 @@ pub struct Answer {
     pub window: WindowName,
     /// What is known of the pair, or of the node as source and as destination.
     pub flows: Vec<Flow<()>>,
+    /// To how many others the node sends, and from how many it receives.
+    pub peers: Option<[Peers; 2]>,
 }
 
 /// What a report is asked, and what a window knows of it.
@@ -98,4 +101,6 @@ pub struct Asked {
     pub about: About,
     /// What is known of the pair, or of the node as source and as destination.
     pub flows: Vec<Flow<()>>,
+    /// To how many others the node sends, and from how many it receives.
+    pub peers: Option<[Peers; 2]>,
 }

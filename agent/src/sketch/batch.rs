@@ -43,6 +43,8 @@ pub struct Folded<N> {
     pairs: Fold<N>,
     sources: Fold<N>,
     destinations: Fold<N>,
+    /// Ids of the ends of each pair.
+    ends: [Vec<u64>; 2],
 }
 
 type MakeIds<N> = fn(&Secret, &[N], &mut Vec<u64>);
@@ -86,15 +88,16 @@ impl<N: Ends> Folded<N> {
             pairs,
             sources,
             destinations,
+            ends: [source_ids, destination_ids],
         } = self;
         make_ids(secret, names, ids);
         pairs.begin(names.len());
         for ((name, id), bytes) in names.iter().zip(&*ids).zip(lengths) {
             pairs.add(*name, *id, scale, u64::from(*bytes) * scale);
         }
-        for (nodes, end) in [
-            (sources, N::source as fn(&N) -> N),
-            (destinations, N::destination),
+        for (nodes, end, ids) in [
+            (sources, N::source as fn(&N) -> N, source_ids),
+            (destinations, N::destination, destination_ids),
         ] {
             let pairs = pairs.arrivals();
             names.clear();
@@ -110,6 +113,14 @@ impl<N: Ends> Folded<N> {
     /// By source and destination.
     pub fn pairs(&self) -> &[Arrival<N>] {
         self.pairs.arrivals()
+    }
+
+    /// The same with the ids of source and destination.
+    pub fn pairs_and_ends(&self) -> impl Iterator<Item = (&Arrival<N>, [u64; 2])> {
+        let [sources, destinations] = &self.ends;
+        let ends = sources.iter().zip(destinations);
+        let ends = ends.map(|(source, destination)| [*source, *destination]);
+        self.pairs().iter().zip(ends)
     }
 
     /// By source.
@@ -169,6 +180,14 @@ mod tests {
             assert_eq!(folded.len(), truth.len(), "no pair twice");
             assert_eq!(folded.into_iter().collect::<BTreeMap<_, _>>(), truth);
             assert_eq!(batch.packets, 3 * u64::from(size));
+            assert_eq!(
+                batch.narrow.pairs_and_ends().count(),
+                batch.narrow.pairs().len()
+            );
+            for (pair, ends) in batch.narrow.pairs_and_ends() {
+                let names = [pair.name.source(), pair.name.destination()];
+                assert_eq!(ends, names.map(|name| secret.id(&name)));
+            }
             for (narrow, wide) in [
                 (batch.narrow.sources(), batch.wide.sources()),
                 (batch.narrow.destinations(), batch.wide.destinations()),

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use crane_model::fan;
 use crane_model::{Allowance, Pool};
 
 use crate::config::size::Size;
@@ -15,6 +16,11 @@ use crate::config::{self, ConfigError};
 
 /// Sketches of a window: pairs, sources and destinations.
 const SKETCHES: u64 = 3;
+/// Beside them fan-out and fan-in, with at least this much each.
+const FANS: u64 = 2;
+const LEAST_FAN: u64 = fan::LEAST as u64;
+/// Each of these has one part in so many of a window.
+const FAN_SHARE: u64 = 16;
 
 /// The memory of all interfaces that share it.
 #[derive(Clone)]
@@ -38,7 +44,7 @@ impl Budget {
     ) -> Result<Self, ConfigError> {
         let (memory, total) = (config.memory, config.memory_total);
         let least = least as u64;
-        let set_aside = windows * SKETCHES * least;
+        let set_aside = windows * (SKETCHES * least + FANS * LEAST_FAN);
         if memory.0 < set_aside {
             return Err(ConfigError::new(
                 format_args!("sketch.memory = {memory}"),
@@ -68,25 +74,35 @@ impl Budget {
 
     /// What a sketch of pairs may use.
     pub fn for_pairs(&self) -> Allowance {
-        self.allowance(self.beyond() - 2 * self.nodes())
+        self.allowance(self.least, self.beyond() - 2 * self.nodes())
     }
 
     /// What a sketch of sources, or of destinations, may use.
     pub fn for_nodes(&self) -> Allowance {
-        self.allowance(self.nodes())
+        self.allowance(self.least, self.nodes())
     }
 
-    /// What a window may have beyond what is set aside.
+    /// What fan-out, or fan-in, may use. It takes what is set aside for it when
+    /// it needs it, too.
+    pub fn for_fan(&self) -> Allowance {
+        self.allowance(LEAST_FAN, self.fan() - LEAST_FAN)
+    }
+
+    /// What sketches of a window may have beyond what is set aside.
     fn beyond(&self) -> u64 {
-        self.per_window - SKETCHES * self.least
+        self.per_window - FANS * self.fan() - SKETCHES * self.least
+    }
+
+    fn fan(&self) -> u64 {
+        (self.per_window / FAN_SHARE).max(LEAST_FAN)
     }
 
     fn nodes(&self) -> u64 {
         self.beyond() * self.node_percent / 100 / 2
     }
 
-    fn allowance(&self, beyond: u64) -> Allowance {
-        let (least, beyond) = (self.least as usize, beyond as usize);
+    fn allowance(&self, least: u64, beyond: u64) -> Allowance {
+        let (least, beyond) = (least as usize, beyond as usize);
         Allowance::new(least, least + beyond, &self.pool)
     }
 }
@@ -96,7 +112,7 @@ mod tests {
     use super::*;
 
     const LEAST: usize = 4096;
-    const WINDOW: u64 = 3 * LEAST as u64;
+    const WINDOW: u64 = 3 * LEAST as u64 + 2 * LEAST_FAN;
 
     fn budget(memory: u64, total: u64, interfaces: usize) -> Result<Budget, ConfigError> {
         let config = config::Sketch {
@@ -110,7 +126,16 @@ mod tests {
     #[test]
     fn the_total_is_kept_and_what_is_given_back_can_be_had_again() {
         let budget = budget(40 * WINDOW, 60 * WINDOW, 4).unwrap();
-        let window = || [budget.for_pairs(), budget.for_nodes(), budget.for_nodes()];
+        let window = || {
+            let (pairs, nodes) = (budget.for_pairs(), budget.for_nodes());
+            [
+                pairs,
+                nodes,
+                budget.for_nodes(),
+                budget.for_fan(),
+                budget.for_fan(),
+            ]
+        };
         let mut first = window();
         let taken: usize = first.iter_mut().map(Allowance::reach_most).sum();
         assert_eq!(
@@ -140,12 +165,12 @@ mod tests {
     #[test]
     fn impossible_budgets_are_refused() {
         for (memory, total, interfaces, says) in [
-            (WINDOW, 64 * WINDOW, 1, "at least 24KiB"),
+            (WINDOW, 64 * WINDOW, 1, "at least 48KiB"),
             (
                 4 * WINDOW,
                 4 * WINDOW,
                 3,
-                "3 interfaces, they need at least 72KiB",
+                "3 interfaces, they need at least 144KiB",
             ),
         ] {
             let error = budget(memory, total, interfaces).err().unwrap().to_string();

@@ -1,7 +1,10 @@
 //! The numbers of an answer, as all JSON has them.
 
 use crane_model::Flow;
+use crane_model::fan::Peers;
 use serde::{Deserialize, Serialize};
+
+use crate::units::Units;
 
 /// An estimate and how far it can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,5 +46,29 @@ impl<K> From<&Flow<K>> for Estimate {
             bytes_at_least: bytes.at_least,
             bytes_at_most: bytes.at_most,
         }
+    }
+}
+
+/// A number of other addresses and how far it can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerEstimate {
+    /// Most likely.
+    pub peers: u64,
+    /// In nine of ten cases no fewer than this …
+    pub low: u64,
+    /// … and no more than this.
+    pub high: u64,
+}
+
+impl PeerEstimate {
+    /// Both ends for people.
+    pub fn between(&self, units: Units) -> String {
+        format!("{} and {}", units.count(self.low), units.count(self.high))
+    }
+}
+
+impl From<Peers> for PeerEstimate {
+    fn from(Peers { peers, low, high }: Peers) -> Self {
+        Self { peers, low, high }
     }
 }

@@ -252,6 +252,7 @@ impl Interface {
             top: sketches.heaviest_pairs(top),
             sources: sketches.heaviest_sources(top),
             destinations: sketches.heaviest_destinations(top),
+            fans: sketches.largest_fans(top),
             conversations,
             asked: sketches.asked(&wanted.ask)?,
             names: self.windows.groups().map(Groups::names).cloned(),
@@ -279,6 +280,7 @@ impl Interface {
             interface: self.name.clone(),
             window,
             flows,
+            peers: found.sketches.peers(about),
         }))
     }
 }

@@ -10,6 +10,7 @@ mod batch;
 mod budget;
 pub mod conversations;
 pub mod estimate;
+mod fans;
 mod groups;
 mod interface;
 pub mod key;

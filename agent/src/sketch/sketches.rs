@@ -1,19 +1,23 @@
 //! The sketches of one window: who talks to whom, who sends, who receives.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crane_model::crown::BYTES_PER_PACKET;
+use crane_model::fan::Peers;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
 use super::answer::{About, Asked, By};
 use super::batch::Batch;
 use super::budget::Budget;
+use super::fans::Fans;
 use super::sampling::Sampling;
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
+use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
 
 /// How sketches are built, whatever their size. The device is opened and the
@@ -23,13 +27,15 @@ pub struct Blueprint {
     secret: Secret,
 }
 
-/// Three sketches of the same packets.
+/// Sketches of the same packets.
 pub struct Sketches {
     sampling: Sampling,
     /// By source and destination.
     pub pairs: Crane,
     sources: Crane,
     destinations: Crane,
+    /// With how many others each node talks.
+    fans: Fans,
 }
 
 impl Blueprint {
@@ -60,6 +66,7 @@ impl Blueprint {
             pairs: crane(budget.for_pairs())?,
             sources: crane(budget.for_nodes())?,
             destinations: crane(budget.for_nodes())?,
+            fans: Fans::new(budget, self.secret)?,
         })
     }
 
@@ -80,9 +87,11 @@ impl Blueprint {
 }
 
 impl Sketches {
-    /// Bytes of all three.
+    /// Bytes of all three, and of fan-out and fan-in.
     pub fn memory_bytes(&self) -> usize {
-        self.pairs.memory_bytes() + self.sources.memory_bytes() + self.destinations.memory_bytes()
+        let cranes = [&self.pairs, &self.sources, &self.destinations];
+        let cranes: usize = cranes.into_iter().map(Crane::memory_bytes).sum();
+        cranes + self.fans.memory_bytes()
     }
 
     /// Whether counts may be too low because a cell is full.
@@ -157,6 +166,38 @@ impl Sketches {
         })
     }
 
+    /// To how many others a node sends, and from how many it receives; none of a
+    /// pair.
+    pub fn peers(&self, about: About) -> Option<[Peers; 2]> {
+        match about {
+            About::Flow(_) => None,
+            About::Node(node) => {
+                let [out, into] = self.fans.peers(node);
+                Some([
+                    bounded(out, node, &self.sources),
+                    bounded(into, node, &self.destinations),
+                ])
+            }
+        }
+    }
+
+    /// The `top` nodes that talk with most others.
+    pub fn largest_fans(&self, top: usize) -> FanLists {
+        // A bound moves some of them back.
+        let mut fans = self.fans.largest(2 * top);
+        for (list, crane) in [
+            (&mut fans.out, &self.sources),
+            (&mut fans.into, &self.destinations),
+        ] {
+            for node in &mut *list {
+                node.peers = bounded(node.peers, node.ip, crane);
+            }
+            list.sort_unstable_by_key(|node| (Reverse(node.peers.peers), node.ip));
+            list.truncate(top);
+        }
+        fans
+    }
+
     /// The answers to all that a report is asked.
     pub fn asked(&self, asked: &[About]) -> crane_model::Result<Vec<Asked>> {
         let answer = |about: &About| {
@@ -164,6 +205,7 @@ impl Sketches {
             Ok(Asked {
                 about: *about,
                 flows,
+                peers: self.peers(*about),
             })
         };
         asked.iter().map(answer).collect()
@@ -191,8 +233,9 @@ impl Sketches {
         Ok(self.sampling.honest(flow))
     }
 
-    /// Stores a batch in all three.
+    /// Stores a batch in all of them.
     pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
+        self.fans.store(batch);
         self.pairs.store(batch.narrow.pairs())?;
         self.pairs.store(batch.wide.pairs())?;
         self.sources.store(batch.narrow.sources())?;
@@ -200,6 +243,17 @@ impl Sketches {
         self.destinations.store(batch.narrow.destinations())?;
         self.destinations.store(batch.wide.destinations())
     }
+}
+
+/// A node has no more peers than packets, and these may all be counted.
+fn bounded(peers: Peers, node: IpAddr, crane: &Crane) -> Peers {
+    let counted = match node_name(node) {
+        _ if !crane.is_exact() => return peers,
+        AnyName::Narrow(name) => crane.flow(name).map(|flow| flow.packets),
+        AnyName::Wide(name) => crane.flow(name).map(|flow| flow.packets),
+    };
+    let most = counted.ok().and_then(|packets| packets.at_most);
+    most.map_or(peers, |most| peers.at_most(most))
 }
 
 /// The same without the name that was asked for.
@@ -247,7 +301,7 @@ mod tests {
     #[test]
     fn sketches_keep_to_their_budget() {
         for profile in [config::Profile::Packed, config::Profile::Paper] {
-            for memory in [64 << 10, 100_000, 512 << 10, 4 << 20] {
+            for memory in [80 << 10, 100_000, 512 << 10, 4 << 20] {
                 let config = config(profile, memory);
                 let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
                 let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();

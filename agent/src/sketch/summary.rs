@@ -7,6 +7,7 @@ use super::answer::Asked;
 use super::conversations::Conversation;
 use super::past::{Compared, PastWindow};
 use crate::edge::Pair;
+use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
 use crate::names::{Group, Names};
 use crate::tally::Tally;
@@ -44,6 +45,8 @@ pub struct Summary {
     pub sources: Hitters<IpAddr>,
     /// The heaviest receivers.
     pub destinations: Hitters<IpAddr>,
+    /// Who talks with most others.
+    pub fans: FanLists,
     /// The heaviest conversations, if they were wanted.
     pub conversations: Vec<Conversation>,
     /// What was asked.

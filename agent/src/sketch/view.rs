@@ -73,7 +73,10 @@ impl Views {
 fn follow(before: &Exported, sketches: &Sketches, lists: &Lists) -> crane_model::Result<Exported> {
     let top = lists.top;
     let watched = lists.watch.iter().map(|pair| sketches.pair(*pair));
+    // Twice as many, to see whether those who are in the list still belong there.
+    let fans = sketches.largest_fans(2 * top);
     Ok(Exported {
+        fans: before.fans.follow(&fans, top),
         pairs: before.pairs.follow(sketches.named_pairs(), top),
         sources: before.sources.follow(sketches.named_sources(), top),
         destinations: before

@@ -53,6 +53,12 @@ impl Candidate {
         self.marked & MOST
     }
 
+    /// The same with as many peers as its tag has.
+    fn counted(self, peers: impl Fn(u32) -> u64) -> Self {
+        let count = u32::try_from(peers(self.tag)).unwrap_or(MOST);
+        Self::new(self.tag, self.name(), count)
+    }
+
     /// Its name.
     pub fn name(&self) -> AnyName {
         let [first, second] = self.name;
@@ -120,6 +126,13 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
+    /// No places at all.
+    pub fn none() -> Self {
+        Self {
+            buckets: Vec::new(),
+        }
+    }
+
     /// As many as fit, at least a bucket of them.
     pub fn new(bytes: usize) -> Self {
         Self {
@@ -185,16 +198,26 @@ impl Candidates {
         fits
     }
 
+    /// Takes over those of a smaller table, those with most peers first.
+    pub fn take_over(&mut self, other: &Self, peers: impl Fn(u32) -> u64) {
+        let mut all: Vec<Candidate> = other.all().map(|one| one.counted(&peers)).collect();
+        all.sort_unstable_by_key(|one| (Reverse(one.count()), one.tag));
+        for one in all {
+            let at = self.at(one.tag);
+            let bucket = &mut self.buckets[at];
+            if let Some(empty) = (0..WAYS).find(|place| bucket.marked[*place] == 0) {
+                bucket.put(empty, one);
+            }
+        }
+    }
+
     /// Keeps those of both that have most peers.
     pub fn merge(&mut self, other: &Self, peers: impl Fn(u32) -> u64) {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             let mut both: Vec<Candidate> = mine
                 .taken()
                 .chain(theirs.taken())
-                .map(|place| {
-                    let count = u32::try_from(peers(place.tag)).unwrap_or(MOST);
-                    Candidate::new(place.tag, place.name(), count)
-                })
+                .map(|place| place.counted(&peers))
                 .collect();
             both.sort_unstable_by_key(|place| (Reverse(place.count()), place.tag));
             both.dedup_by_key(|place| place.tag);

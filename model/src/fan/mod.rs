@@ -12,12 +12,13 @@
 //! | `estimate` | the number of peers that is most likely for the bits seen, and its interval |
 //! | `pairs` | all pairs themselves while they fit: then answers are exact |
 //! | `candidates` | nodes by name, among which the largest are sought |
+//! | `growth` | more memory for more pairs, while all of them are kept |
 //! | `state` | saving and loading |
 //!
 //! A node with n peers, far above the noise, is known within 0.65/√m, where m
 //! is the bits it has in a level: 2 % for the 1,024 of the upper ones. Below
 //! that, the error is about √(m·(eˣ − 1)) peers, where x is the pairs that share
-//! a bit: 18 for one pair a bit. Memory is fixed; an arrival costs a few
+//! a bit: 18 for one pair a bit. Memory is bounded; an arrival costs a few
 //! multiplications, one word of bits and, if it is new, one bucket of names.
 //!
 //! Tags follow from the secret alone, not from the window: otherwise windows
@@ -25,6 +26,7 @@
 
 mod candidates;
 mod estimate;
+mod growth;
 mod levels;
 mod pairs;
 mod state;
@@ -34,6 +36,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 
 use crate::codes::{ODD, mix};
+use crate::memory::Allowance;
 use crate::name::{AnyName, Name};
 use crate::secret::Secret;
 use crate::{Error, Result};
@@ -42,13 +45,17 @@ use candidates::Candidates;
 use levels::Levels;
 
 /// The least memory there can be one for.
-pub const LEAST: usize = 8 << 10;
+pub const LEAST: usize = 6 << 10;
 
 /// One part of the memory in so many is for names.
 const NAMES: usize = 6;
 
 /// No more bytes than this are for names: no list is as long.
 const MOST_NAMES: usize = 48 << 10;
+
+/// Where memory is short so many bytes are for names, or half of it: enough for
+/// a list.
+const FEW_NAMES: usize = 2 << 10;
 
 /// The number of peers of a node: the estimate and its 90 % interval. While all
 /// pairs fit the three are equal.
@@ -68,6 +75,15 @@ impl Peers {
             peers,
             low: peers,
             high: peers,
+        }
+    }
+
+    /// The same, where it is known that there are no more than this.
+    pub fn at_most(self, most: u64) -> Self {
+        Self {
+            peers: self.peers.min(most),
+            low: self.low.min(most),
+            high: self.high.min(most),
         }
     }
 
@@ -91,6 +107,9 @@ pub struct Fan {
     words: Vec<u64>,
     kept: Kept,
     candidates: Candidates,
+    /// What all of this was made of, and what it may become.
+    bytes: usize,
+    allowance: Allowance,
 }
 
 /// What the words are.
@@ -109,24 +128,30 @@ struct Tagged {
 }
 
 impl Fan {
-    /// An empty one in so many bytes.
+    /// An empty one in so many bytes, which it has from the start.
     pub fn new(bytes: usize, secret: &Secret) -> Result<Self> {
-        if bytes < LEAST {
+        let mut fan = Self::growing(Allowance::alone(bytes, bytes), secret)?;
+        fan.resize(bytes);
+        Ok(fan)
+    }
+
+    /// An empty one that takes memory when it needs it.
+    pub fn growing(allowance: Allowance, secret: &Secret) -> Result<Self> {
+        if allowance.held() < LEAST {
             return Err(Error::Setting {
                 name: "memory",
-                value: format!("{bytes} bytes"),
+                value: format!("{} bytes", allowance.held()),
                 allowed: format!("the number of peers needs {LEAST} or more"),
             });
         }
-        let candidates = Candidates::new((bytes / NAMES).min(MOST_NAMES));
-        let rest = bytes - candidates.memory_bytes() - size_of::<Levels>();
-        let words = rest / size_of::<u64>();
         Ok(Self {
             nodes: secret.derive(0, 4),
             peers: secret.derive(0, 5),
-            words: vec![0; words],
+            words: Vec::new(),
             kept: Kept::Pairs(0),
-            candidates,
+            candidates: Candidates::none(),
+            bytes: 0,
+            allowance,
         })
     }
 
@@ -153,31 +178,20 @@ impl Fan {
     /// Says whether it may be new.
     #[inline]
     fn keep(&mut self, tagged: Tagged) -> bool {
+        if self.words.is_empty() {
+            self.grow();
+        }
         match &mut self.kept {
             Kept::Bits(levels) => levels.set(&mut self.words, tagged),
             Kept::Pairs(count) => {
                 let new = pairs::insert(&mut self.words, tagged);
                 *count += usize::from(new);
                 if pairs::is_full(&self.words, *count) {
-                    self.turn_to_bits();
+                    self.grow();
                 }
                 new
             }
         }
-    }
-
-    /// From here on there is a bit for a pair instead of the pair.
-    fn turn_to_bits(&mut self) {
-        if !self.is_exact() {
-            return;
-        }
-        let mut levels = Levels::new(self.words.len());
-        let bits = vec![0; self.words.len()];
-        let words = std::mem::replace(&mut self.words, bits);
-        for tagged in pairs::all(&words) {
-            levels.set(&mut self.words, tagged);
-        }
-        self.kept = Kept::Bits(levels.into());
     }
 
     /// The number of peers of the node with this id.
@@ -198,8 +212,12 @@ impl Fan {
     /// The `count` nodes with most peers, the largest first.
     pub fn largest(&self, count: usize) -> Vec<(AnyName, Peers)> {
         let mut known: Vec<_> = self.candidates.all().collect();
-        // More than are asked for, as they are counted roughly.
-        let enough = count.saturating_mul(4).max(64).min(known.len());
+        // More than are asked for, as they are counted roughly; all of them
+        // where that costs nothing.
+        let enough = match self.kept {
+            Kept::Pairs(_) => known.len(),
+            Kept::Bits(_) => count.saturating_mul(4).max(64).min(known.len()),
+        };
         known.sort_unstable_by_key(|known| (Reverse(known.count()), known.tag));
         let counts = self.counts();
         let answer = |tag: u32| match &self.kept {
@@ -276,7 +294,12 @@ impl Fan {
 
     /// What it weighs.
     pub fn memory_bytes(&self) -> usize {
-        self.words.len() * size_of::<u64>() + self.candidates.memory_bytes() + size_of::<Levels>()
+        let levels = if self.bytes > 0 {
+            size_of::<Levels>()
+        } else {
+            0
+        };
+        self.words.len() * size_of::<u64>() + self.candidates.memory_bytes() + levels
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::memory::Pool;
 use crate::name::{Narrow, Wide};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -261,4 +262,54 @@ fn a_node_that_fills_its_levels_is_right_on_average() {
     // 2 % each, so 0.7 % for the mean of ten.
     let mean = (0..10).map(ratio).sum::<f64>() / 10.0;
     assert!((0.98..1.02).contains(&mean), "{mean}");
+}
+
+/// Memory is taken pair by pair, and what has grown is as good as what was large
+/// from the start.
+#[test]
+fn what_grows_takes_no_more_than_it_needs_and_answers_the_same() {
+    let secret = Secret::from_seed(SEED);
+    for (count, most) in [(2000, 64 << 10), (100_000, 64 << 10)] {
+        let mut grown = Fan::growing(Allowance::alone(LEAST, most), &secret).unwrap();
+        assert_eq!(grown.memory_bytes(), 0, "nothing before it is needed");
+        assert_eq!(grown.answer(id(1)), Peers::default());
+        assert!(grown.largest(10).is_empty());
+        let pairs = ordinary(count, 12);
+        note(&mut grown, &pairs[..1]);
+        assert!(grown.memory_bytes() <= 2 << 10);
+        note(&mut grown, &pairs);
+        let mut large = fan(most);
+        note(&mut large, &pairs);
+        assert_eq!(grown.is_exact(), large.is_exact());
+        match grown.is_exact() {
+            true => assert!(grown.memory_bytes() <= most / 2),
+            false => assert_eq!(grown.memory_bytes(), large.memory_bytes()),
+        }
+        for node in truth(&pairs).into_keys() {
+            let (a, b) = (grown.answer(id(node)), large.answer(id(node)));
+            assert!(a == b || a == b.at_least_one() || a.at_least_one() == b);
+        }
+        assert_eq!(grown.largest(10), large.largest(10));
+    }
+}
+
+#[test]
+fn where_others_have_all_memory_the_least_is_enough() {
+    let secret = Secret::from_seed(SEED);
+    let pool = Pool::new(20 << 10);
+    let mut first = Fan::growing(Allowance::new(LEAST, 1 << 20, &pool), &secret).unwrap();
+    let mut second = Fan::growing(Allowance::new(LEAST, 1 << 20, &pool), &secret).unwrap();
+    let scan: Vec<(u32, u32)> = (0..20_000).map(|n| (30_000, n)).collect();
+    for fan in [&mut first, &mut second] {
+        note(fan, &scan);
+        let (name, peers) = fan.largest(1)[0];
+        assert_eq!(name, AnyName::Narrow([30_000]));
+        assert!((16_000..24_000).contains(&peers.peers), "{peers:?}");
+    }
+    assert_eq!(pool.free(), 0);
+    assert!(first.memory_bytes() <= LEAST + (20 << 10));
+    assert!(second.memory_bytes() <= LEAST);
+    drop(first);
+    assert_eq!(pool.free(), 20 << 10);
+    assert!(Fan::growing(Allowance::new(LEAST - 1, 1 << 20, &pool), &secret).is_err());
 }

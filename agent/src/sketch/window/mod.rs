@@ -93,6 +93,7 @@ impl Window {
             pairs: Hitters::of(self.sketches.named_pairs(), top),
             sources: Hitters::of(self.sketches.named_sources(), top),
             destinations: Hitters::of(self.sketches.named_destinations(), top),
+            fans: self.sketches.largest_fans(top),
         }
     }
 }

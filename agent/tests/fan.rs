@@ -1,0 +1,271 @@
+//! Who talks with unusually many others: a scan, a flood.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{AGENT, Running, agent, frame, free_port, get, json, series, values, write_pcap};
+use serde_json::Value;
+
+const SCANNER: &str = "10.66.0.1";
+const SCANNED: u32 = 50_000;
+const VICTIM: &str = "192.0.2.9";
+const FORGED: u32 = 500_000;
+
+fn ip(text: &str) -> Ipv4Addr {
+    text.parse().unwrap()
+}
+
+/// A scan and a flood among hosts that talk a lot, with few others each.
+fn attacked(folder: &Path) -> PathBuf {
+    let scattered = |n: u32| n.wrapping_mul(2_654_435_761);
+    let mut frames = Vec::new();
+    for n in 0..FORGED {
+        frames.push(frame(scattered(n).into(), ip(VICTIM), 0));
+        if n < SCANNED {
+            frames.push(frame(ip(SCANNER), scattered(n ^ 1 << 20).into(), 0));
+        }
+        if n >= 2 * SCANNED {
+            continue;
+        }
+        // 2,000 hosts and 300 servers; of both some far more than others.
+        let number = u64::from(scattered(n)) >> 8;
+        let host = ((number * number) >> 37) as u32 % 2000;
+        let server = (u64::from(scattered(n + 7) >> 16).pow(2) >> 24) as u32 % 300;
+        let (host, server) = (0x0a01_0000 | host, 0xc633_6400 | server);
+        frames.push(frame(host.into(), server.into(), 1000));
+    }
+    let path = folder.join("attacked.pcap");
+    write_pcap(&path, &frames);
+    path
+}
+
+/// The number of peers, if it is within 10 % and in its interval.
+fn near(fan: &Value, truth: u32) -> u64 {
+    let [peers, low, high] = ["peers", "low", "high"].map(|key| fan[key].as_u64().unwrap());
+    let off = peers.abs_diff(truth.into()) as f64 / f64::from(truth);
+    assert!(off <= 0.1, "{fan} instead of {truth}");
+    assert!(low <= peers && peers <= high, "{fan}");
+    assert!(high < 2 * low, "{fan} is sure enough");
+    peers
+}
+
+#[test]
+fn a_scan_and_a_flood_stand_first_whatever_else_is_heavy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = attacked(folder.path());
+    let path = path.to_str().unwrap();
+    let args = ["replay", "-q", "--format", "json", path, "--ask", SCANNER];
+    let capture = json(&agent(&args))["captures"][0].clone();
+    assert_eq!(capture["fan_out"].as_array().unwrap().len(), 10);
+    assert_eq!(capture["fan_out"][0]["ip"], SCANNER);
+    let scan = near(&capture["fan_out"][0], SCANNED);
+    assert_eq!(capture["fan_in"][0]["ip"], VICTIM);
+    near(&capture["fan_in"][0], FORGED);
+    // All others are far behind.
+    for list in ["fan_out", "fan_in"] {
+        let second = capture[list][1]["peers"].as_u64().unwrap();
+        assert!(second < 10_000, "{list}: {}", capture[list]);
+    }
+    assert_eq!(capture["asked"][0]["fan_out"]["peers"], scan);
+    assert!(capture["memory_bytes"].as_u64().unwrap() <= 2 << 20);
+
+    let table = agent(&["replay", "-q", path, "--exact", "--ask", SCANNER]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    let lines = |title: &str| {
+        let mut lines = table.lines().skip_while(|line| !line.contains(title));
+        lines.next();
+        lines.next().unwrap().to_owned()
+    };
+    assert!(lines("fan-out").contains(SCANNER), "{table}");
+    assert!(lines("fan-in").contains(VICTIM), "{table}");
+    let (_, asked) = table.split_once("asked").unwrap();
+    let (_, asked) = asked.split_once("asked").unwrap();
+    assert!(asked.contains(&scan.to_string()), "{table}");
+}
+
+/// An agent that has replayed a file and serves it.
+fn serve(path: &Path, args: &[&str]) -> (Running, u16) {
+    let port = free_port();
+    let mut command = Command::new(AGENT);
+    command
+        .args(["replay", path.to_str().unwrap(), "--serve"])
+        .args(args)
+        .arg(format!("--listen=127.0.0.1:{port}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    running.wait_for_line("all packets replayed");
+    (running, port)
+}
+
+#[test]
+fn metrics_lists_and_questions_tell_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = attacked(folder.path());
+    let (_running, port) = serve(&path, &["--top", "5"]);
+    let text = get(port, "/metrics").unwrap().1;
+    for (name, ip, truth) in [
+        ("crane_fan_out_peers", SCANNER, SCANNED),
+        ("crane_fan_in_peers", VICTIM, FORGED),
+    ] {
+        assert_eq!(values(&text, name).count(), 5, "{name}");
+        let peers = series(&text, name, &[("ip", ip)]).unwrap();
+        assert!(
+            (peers / f64::from(truth) - 1.0).abs() <= 0.1,
+            "{name} {peers}"
+        );
+    }
+    let at = format!("127.0.0.1:{port}");
+    let ask = |args: &[&str]| agent(&[args, &["--agent", &at]].concat());
+    let answer = json(&ask(&["query", "--node", SCANNER, "--format", "json"]));
+    let node = &answer["interfaces"][0];
+    near(&node["fan_out"], SCANNED);
+    let top = json(&ask(&["top", "--format", "json"]));
+    let top = &top["interfaces"][0];
+    assert_eq!(top["fan_out"][0]["ip"], SCANNER);
+    assert_eq!(top["fan_out"][0]["peers"], node["fan_out"]["peers"]);
+    assert_eq!(top["fan_in"][0]["ip"], VICTIM);
+    for (args, words) in [
+        (
+            &["query", "--node", SCANNER][..],
+            &["fan-out", "fan-in"][..],
+        ),
+        (&["top"], &["fan-out", SCANNER, "fan-in", VICTIM]),
+    ] {
+        let table = String::from_utf8(ask(args).stdout).unwrap();
+        assert!(words.iter().all(|word| table.contains(word)), "{table}");
+    }
+}
+
+/// Who has many peers in one window and none in the next is not in its lists.
+#[test]
+fn lists_are_those_of_a_window_and_exact_while_all_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    // A millisecond apart.
+    let frames: Vec<Vec<u8>> = (0..300u32)
+        .map(|n| match n {
+            0..100 => frame(ip("10.0.0.1"), (0xc000_0200 | n).into(), 0),
+            _ => frame(ip("10.0.0.2"), (0xc000_0200 | (n % 30)).into(), 0),
+        })
+        .collect();
+    let path = folder.path().join("turned.pcap");
+    write_pcap(&path, &frames);
+    let (_running, port) = serve(&path, &["--window", "100ms"]);
+    let text = get(port, "/metrics").unwrap().1;
+    assert!(!text.contains("ip=\"10.0.0.1\""), "{text}");
+    let peers = series(&text, "crane_fan_out_peers", &[("ip", "10.0.0.2")]);
+    assert_eq!(peers, Some(30.0));
+    let args = ["replay", "-q", "--format", "json", "--window", "100ms"];
+    let report = json(&agent(&[&args[..], &[path.to_str().unwrap()]].concat()));
+    let fans = &report["captures"][0]["fan_out"];
+    let first = serde_json::json!({"ip": "10.0.0.1", "peers": 100, "low": 100, "high": 100});
+    assert_eq!(fans[0], first, "of the whole file");
+}
+
+/// Where nobody stands out lists are of noise, but nobody has more peers than
+/// packets, as long as these are counted exactly.
+#[test]
+fn nobody_has_more_peers_than_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames: Vec<Vec<u8>> = (0..30_000u32)
+        .map(|n| {
+            frame(
+                (0x0a00_0000 | (n % 5000)).into(),
+                (0x0b00_0000 | n).into(),
+                0,
+            )
+        })
+        .collect();
+    let path = folder.path().join("even.pcap");
+    write_pcap(&path, &frames);
+    let args = ["replay", "-q", "--format", "json", path.to_str().unwrap()];
+    let asked = ["--ask", "10.0.0.77"];
+    let capture = json(&agent(&[&args[..], &asked].concat()))["captures"][0].clone();
+    let fans = capture["fan_out"].as_array().unwrap();
+    assert_eq!(fans.len(), 10);
+    for fan in fans.iter().chain([&capture["asked"][0]["fan_out"]]) {
+        assert!(fan["high"].as_u64().unwrap() <= 6, "{fan}");
+    }
+}
+
+#[test]
+fn names_of_networks_stand_beside_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames: Vec<Vec<u8>> = (0..100u32)
+        .map(|n| frame(ip(SCANNER), (0x0b00_0000 | n).into(), 0))
+        .collect();
+    let path = folder.path().join("named.pcap");
+    write_pcap(&path, &frames);
+    let config = folder.path().join("names.toml");
+    let text = "[[names]]\nprefix = \"10.66.0.0/16\"\nname = \"guests\"\n";
+    std::fs::write(&config, text).unwrap();
+    let (text, config) = (path.to_str().unwrap(), config.to_str().unwrap());
+    let args = ["replay", "-q", "--format", "json", text, "-c", config];
+    let capture = json(&agent(&args))["captures"][0].clone();
+    assert_eq!(capture["fan_out"][0]["name"], "guests");
+    assert_eq!(capture["fan_in"][0]["name"], "other");
+    let table = agent(&["replay", "-q", text, "-c", config]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    let (_, fans) = table.split_once("fan-out").unwrap();
+    assert!(fans.contains("10.66.0.1 (guests)"), "{table}");
+    let (_running, port) = serve(&path, &["-c", config]);
+    let answer = get(port, "/api/v1/heavy-hitters").unwrap().1;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["interfaces"][0]["fan_out"][0]["name"], "guests");
+}
+
+/// A sample shows who has many peers, but no more of them than it has seen.
+#[test]
+fn a_sample_counts_what_was_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames: Vec<Vec<u8>> = (0..4000u32)
+        .map(|n| frame(ip(SCANNER), (0x0b00_0000 | n).into(), 0))
+        .collect();
+    let path = folder.path().join("scan.pcap");
+    write_pcap(&path, &frames);
+    let config = folder.path().join("sampled.toml");
+    std::fs::write(&config, "[capture]\nsample = 4\n").unwrap();
+    let (path, config) = (path.to_str().unwrap(), config.to_str().unwrap());
+    let args = ["replay", "-q", "--format", "json", path, "-c", config];
+    let capture = json(&agent(&args))["captures"][0].clone();
+    assert_eq!(capture["fan_out"][0]["peers"], capture["edges"]);
+    assert!(capture["edges"].as_u64().unwrap() < 2000);
+}
+
+/// The first packets of a capture.
+fn cut(path: &Path, packets: usize) {
+    let bytes = std::fs::read(path).unwrap();
+    let mut at = 24;
+    for _ in 0..packets {
+        let length: [u8; 4] = bytes[at + 8..at + 12].try_into().unwrap();
+        at += 16 + u32::from_le_bytes(length) as usize;
+    }
+    std::fs::write(path, &bytes[..at]).unwrap();
+}
+
+/// What `make demo` shows, in its first seconds and after a minute.
+#[test]
+fn the_scan_and_the_flood_of_the_demo_are_seen_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sample.pcap");
+    let text = path.to_str().unwrap();
+    assert!(agent(&["sample", text]).status.success());
+    for packets in [60_000, 5000] {
+        if packets < 60_000 {
+            cut(&path, packets);
+        }
+        let report = json(&agent(&["replay", "-q", "--format", "json", text]));
+        let capture = &report["captures"][0];
+        assert_eq!(capture["packets"], packets);
+        assert_eq!(capture["fan_out"][0]["ip"], "10.0.1.67");
+        assert_eq!(capture["fan_in"][0]["ip"], "192.0.2.4");
+        for list in ["fan_out", "fan_in"] {
+            let [first, second] = [0, 1].map(|at| capture[list][at]["low"].as_u64().unwrap());
+            assert!(2 * first > 3 * second, "{packets}: {}", capture[list]);
+        }
+    }
+}
