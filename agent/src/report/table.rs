@@ -262,7 +262,18 @@ impl CaptureReport {
         };
         for row in &self.asked {
             match row {
-                AskedRow::Pair(row) => push(row.ends().join(" → "), &row.counts),
+                AskedRow::Flow {
+                    ends,
+                    names,
+                    counts,
+                    back,
+                    ..
+                } => {
+                    push(ends.show(names), counts);
+                    if let Some(back) = back {
+                        push(ends.reversed().show(&names.reversed()), back);
+                    }
+                }
                 AskedRow::Node {
                     ip,
                     name,
