@@ -51,7 +51,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         src: answer.src,
         dst: answer.dst,
     };
-    // A pair was just written above, unless its networks have names.
+    // Of a pair, who asked knows all but the names of its networks.
     let is_pair = ends.pair().is_some();
     if !is_pair || answer.names.src_name.is_some() {
         writeln!(out, "  {}", ends.show(&answer.names))?;

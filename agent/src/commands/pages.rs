@@ -151,6 +151,10 @@ const REPLAY: Page = Page {
             "The same of some packets, minute by minute.",
         ),
         (
+            "crane-agent replay traffic.pcap --ask '10.0.0.0/8,*'",
+            "And what was sent from this network.",
+        ),
+        (
             "crane-agent replay traffic.pcap --format json | jq .captures[0].top",
             "For programs.",
         ),
@@ -195,6 +199,10 @@ const QUERY: Page = Page {
         (
             "crane-agent query --src 10.0.0.1 --dst 10.0.0.2",
             "Packets from the one to the other.",
+        ),
+        (
+            "crane-agent query --src 10.0.0.0/8 --dst 192.0.2.0/24 --both",
+            "Packets between two networks, in both directions; a configured name or '*' will do as well.",
         ),
         (
             "crane-agent query --node 2001:db8::53 --window current --format json",
