@@ -69,7 +69,7 @@ pub enum Command {
     Eval(Eval),
     /// Train the weights of a sketch on synthetic streams.
     Train(Train),
-    /// Ask a running agent about a pair or a node.
+    /// Ask a running agent about a pair, networks or a node.
     Query(Query),
     /// Show who is heavy at a running agent now.
     Top(Top),
