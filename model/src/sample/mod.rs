@@ -7,7 +7,7 @@
 //! as many as there is room for (priority sampling: Duffield, Lund, Thorup 2007).
 //! The threshold is the highest priority that was not kept. What is heavier is
 //! kept for sure and stands for itself; each lighter one stands for as many
-//! packets as the threshold says ([`estimate`]).
+//! packets as the threshold says (`estimate`).
 //!
 //! **Accuracy.** With n light ones, a share s of their packets is wrong by about
 //! 0.8 √((1 − s) / (n s)) of itself: n = 2,900 gives 15 % at a share of 1 % and
