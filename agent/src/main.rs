@@ -3,8 +3,8 @@
 //!
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
-//! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`], [`names`],
-//! [`protocol`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and
+//! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`], [`endpoint`],
+//! [`names`], [`protocol`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and
 //! [`commands`] put it all together. `tests/rooms.rs` holds these arrows.
 
 mod capture;
@@ -14,6 +14,7 @@ mod commands;
 mod config;
 mod decode;
 mod edge;
+mod endpoint;
 mod eval;
 mod export;
 mod http;

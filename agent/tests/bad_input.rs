@@ -227,7 +227,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         (
             &["query"],
             2,
-            &["query --src <IP> --dst <IP>", "query --node <IP>"],
+            &["query --src <SRC> --dst <DST>", "query --node <IP>"],
         ),
         (
             &["run", "--listen", ":9732"],

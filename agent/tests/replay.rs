@@ -82,7 +82,8 @@ fn more_pairs_than_the_crown_holds_do_not_hide_the_heavy_ones() {
     assert_eq!(capture["top"][0]["packets"], 2000, "{capture}");
     assert!(capture["expansions"].as_u64().unwrap() >= 1);
     assert!(capture["memory_bytes"].as_u64().unwrap() <= 160 << 10);
-    let second = capture["top"][1]["packets"].as_u64().unwrap();
+    // All others have one packet: there may be nobody to list.
+    let second = capture["top"][1]["packets"].as_u64().unwrap_or(1);
     assert!(
         second < 20,
         "a pair with one packet is believed to have {second}"

@@ -114,11 +114,11 @@ fn any_pair_and_any_address_can_be_asked_for() {
         assert!(text.contains(part), "{text}");
     }
     for (wrong, said) in [
+        ("10.0.0.1,me", "no network is called \"me\""),
         (
-            "10.0.0.1,me",
-            "`me` is no address: write a pair like 10.0.0.1,10.0.0.2",
+            "10.0.0",
+            "`10.0.0` is no address: write one like 2001:db8::1, a pair like 10.0.0.1,10.0.0.2",
         ),
-        ("10.0.0", "`10.0.0` is no address"),
         ("10.0.0.1,::1", "no packet goes from an IPv4"),
     ] {
         let output = agent(&["replay", &path, "--ask", wrong]);

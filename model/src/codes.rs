@@ -21,6 +21,7 @@ pub struct Codes {
     tags: u64,
     cells: u64,
     spots: u64,
+    sample: u64,
 }
 
 impl Codes {
@@ -31,12 +32,18 @@ impl Codes {
             tags: secret.derive(window, 1),
             cells: secret.derive(window, 2),
             spots: secret.derive(window, 3),
+            sample: secret.derive(window, 4),
         }
     }
 
     /// What the places of cells follow from.
     pub(crate) fn cells(&self) -> u64 {
         self.cells
+    }
+
+    /// What the random numbers of a sample follow from.
+    pub(crate) fn sample(&self) -> u64 {
+        self.sample
     }
 
     /// Tells codes of another secret or window.

@@ -18,7 +18,7 @@
 //! | [`arrival`], [`fold`], [`answer`] | what reaches a sketch, equal edges of a batch as one; what it says |
 //! | [`memory`] | memory on demand, out of a pool |
 //! | [`crane`] | the sketch: a table that grows, then layers below a crown; saving it |
-//! | [`table`], [`crown`], [`witnesses`], [`layers`] | what it is made of |
+//! | [`table`], [`crown`], [`witnesses`], [`layers`], [`sample`] | what it is made of |
 //! | [`fan`] | with how many others each node talks |
 //! | [`packed`] | layers for real traffic: narrow cells, witnesses, a load-aware decoder |
 //! | [`paper`] | layers as in the paper: dense, with learned encoders |
@@ -43,6 +43,7 @@ pub mod name;
 pub mod packed;
 pub mod paper;
 pub mod rivals;
+pub mod sample;
 pub mod secret;
 pub mod sizes;
 pub mod table;

@@ -15,6 +15,7 @@ use crate::capture::synthetic::Traffic;
 use crate::config::length::WindowLength;
 use crate::config::pattern::Pattern;
 use crate::config::values::socket_address;
+use crate::endpoint::Endpoint;
 use crate::log::LogFormat;
 use crate::sketch::answer::{About, By, WindowName};
 
@@ -68,7 +69,7 @@ pub enum Command {
     Eval(Eval),
     /// Train the weights of a sketch on synthetic streams.
     Train(Train),
-    /// Ask a running agent about a pair or a node.
+    /// Ask a running agent about a pair, networks or a node.
     Query(Query),
     /// Show who is heavy at a running agent now.
     Top(Top),
@@ -168,12 +169,14 @@ pub struct Replay {
     /// By what to order them: packets or bytes.
     #[arg(long, value_enum, default_value_t = By::Packets)]
     pub sort: By,
-    /// Show conversations, too: both directions between two addresses in one row.
+    /// Show conversations, too: both directions between two addresses in one row;
+    /// and both directions of what --ask asks for.
     #[arg(long)]
     pub both: bool,
-    /// Ask about a pair, like 10.0.0.1,10.0.0.2, or all that an address sent and
-    /// received; may be given several times. The answer is an estimate, the interval
-    /// that holds the truth in nine of ten cases (90 %), and what is certain.
+    /// Ask about a pair, like 10.0.0.1,10.0.0.2, about networks, by prefix or
+    /// configured name, like '10.0.0.0/8,*', or all that an address sent and received;
+    /// may be given several times. The answer is an estimate, the interval that holds
+    /// the truth in nine of ten cases (90 %), and what is certain.
     #[arg(long, value_name = "SRC,DST|IP")]
     pub ask: Vec<About>,
     /// How to show them.
@@ -207,12 +210,16 @@ pub struct Replay {
     group = clap::ArgGroup::new("whom").args(["src", "node"]).required(true)
 )]
 pub struct Query {
-    /// Who sends.
-    #[arg(long, value_name = "IP", requires = "dst")]
-    pub src: Option<IpAddr>,
-    /// Who receives.
-    #[arg(long, value_name = "IP", requires = "src")]
-    pub dst: Option<IpAddr>,
+    /// Who sends: an address, a prefix like 10.0.0.0/8, a configured name, or `*` for
+    /// anyone.
+    #[arg(long, value_name = "SRC", requires = "dst")]
+    pub src: Option<Endpoint>,
+    /// Who receives, in the same way.
+    #[arg(long, value_name = "DST", requires = "src")]
+    pub dst: Option<Endpoint>,
+    /// The other direction, too.
+    #[arg(long, conflicts_with = "node")]
+    pub both: bool,
     /// All that this node sends and receives.
     #[arg(long, value_name = "IP", conflicts_with_all = ["src", "dst"])]
     pub node: Option<IpAddr>,
@@ -222,12 +229,13 @@ pub struct Query {
 
 /// The two ways to ask.
 const QUERY_USAGE: &str = "\
-crane-agent query --src <IP> --dst <IP> [OPTIONS]
+crane-agent query --src <SRC> --dst <DST> [--both] [OPTIONS]
        crane-agent query --node <IP> [OPTIONS]";
 
 const QUERY_EXAMPLES: &str = "\
 Examples:
   crane-agent query --src 10.0.0.1 --dst 10.0.0.2
+  crane-agent query --src 10.0.0.0/8 --dst '*' --both
   crane-agent query --node 2001:db8::53 --window current --format json
 
 An answer is an estimate, the interval that holds the truth in nine of ten cases

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::cli::{Ask, Query, ReportFormat, Top};
 use crate::columns::Columns;
+use crate::endpoint::{Between, Endpoint};
 use crate::http::answers::{
     self, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
 };
@@ -17,15 +18,16 @@ use crate::sketch::answer::{By, WindowName};
 use crate::sketch::estimate::Estimate;
 use crate::units::{self, Units};
 
-/// Asks about a pair or a node.
+/// Asks about a pair, networks or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     let mut parameters = common(&args.ask);
-    let mut add = |name, ip: &Option<_>| {
-        parameters.extend(ip.map(|ip: std::net::IpAddr| (name, ip.to_string())));
+    let mut add = |name, value: Option<String>| {
+        parameters.extend(value.map(|value| (name, value)));
     };
-    add("src", &args.src);
-    add("dst", &args.dst);
-    add("ip", &args.node);
+    add("src", args.src.as_ref().map(Endpoint::to_string));
+    add("dst", args.dst.as_ref().map(Endpoint::to_string));
+    add("both", args.both.then(|| true.to_string()));
+    add("ip", args.node.map(|ip| ip.to_string()));
     let agent = &args.ask.agent;
     if args.node.is_some() {
         let answer: NodeAnswer = client::get(agent, answers::NODE, &parameters)?;
@@ -56,13 +58,26 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
     }
-    if answer.names.src_name.is_some() {
-        let [src, dst] = answer.names.show(answer.src, answer.dst);
-        writeln!(out, "  {src} → {dst}")?;
+    let ends = Between {
+        src: answer.src,
+        dst: answer.dst,
+    };
+    // Of a pair, who asked knows all but the names of its networks.
+    let is_pair = ends.pair().is_some();
+    if !is_pair || answer.names.src_name.is_some() {
+        writeln!(out, "  {}", ends.show(&answer.names))?;
     }
     let mut table = EstimateTable::new(&args.ask);
     for flow in &answer.interfaces {
-        table.push(&flow.interface, flow.window, "pair", &flow.estimate, None);
+        let what = match (args.both, is_pair) {
+            (true, _) => "there",
+            (false, true) => "pair",
+            (false, false) => "sent",
+        };
+        table.push(&flow.interface, flow.window, what, &flow.estimate, None);
+        if let Some(back) = &flow.back {
+            table.push(&flow.interface, flow.window, "back", back, None);
+        }
     }
     table.write(out)
 }

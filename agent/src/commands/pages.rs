@@ -155,6 +155,10 @@ const REPLAY: Page = Page {
             "A directory as one capture, with conversations, and what a pair and an address had.",
         ),
         (
+            "crane-agent replay traffic.pcap --ask '10.0.0.0/8,*'",
+            "And what was sent from this network.",
+        ),
+        (
             "crane-agent replay traffic.pcap --format json | jq .captures[0].top",
             "For programs.",
         ),
@@ -199,6 +203,10 @@ const QUERY: Page = Page {
         (
             "crane-agent query --src 10.0.0.1 --dst 10.0.0.2",
             "Packets and bytes from the one to the other.",
+        ),
+        (
+            "crane-agent query --src 10.0.0.0/8 --dst 192.0.2.0/24 --both",
+            "Packets between two networks, in both directions; a configured name or '*' will do as well.",
         ),
         (
             "crane-agent query --node 2001:db8::53 --window current --format json",

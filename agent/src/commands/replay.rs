@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
+
 use super::configure::{self, configure};
 use crate::capture::file::folder;
 use crate::capture::file::input::STDIN;
@@ -14,12 +16,17 @@ use crate::capture::merge::Merge;
 use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
 use crate::http::{self, ApiState};
+use crate::names::Names;
 use crate::report::{CaptureReport, Report, Style};
+use crate::sketch::answer::About;
 use crate::sketch::key::Key;
 use crate::sketch::past::Wanted;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::stop::{self, Hangup};
 use crate::units::Units;
+
+/// Exit code of a command line that is wrong.
+const BAD_USAGE: u8 = 2;
 
 /// Replays the files one after the other and reports on each, or as one capture.
 pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
@@ -32,6 +39,13 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     configure::check(&config)?;
     config.export.listen = args.listen.unwrap_or(config.export.listen);
     let top = args.top.map_or(config.export.top, NonZero::get);
+    let ask = match questions(args, config.networks.as_deref()) {
+        Ok(ask) => ask,
+        Err(error) => {
+            crate::log::fatal(&error);
+            return Ok(ExitCode::from(BAD_USAGE));
+        }
+    };
     let found = folder::find(&args.files)?;
     if args.repeat {
         refuse_pipes(&found.captures)?;
@@ -52,7 +66,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
             windows: (!args.repeat).then_some(top),
             by: args.sort,
             exactly: args.verify,
-            ask: args.ask.clone(),
+            ask,
             both: args.both,
         },
         serve: args.serve,
@@ -139,6 +153,19 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// What is asked; only now it is known which networks have names.
+fn questions(args: &cli::Replay, names: Option<&Names>) -> anyhow::Result<Vec<About>> {
+    let mut questions = args.ask.clone();
+    for question in &mut questions {
+        if let About::Flow { ends, both } = question {
+            let checked = ends.check(names).map_err(anyhow::Error::msg);
+            checked.with_context(|| format!("--ask {},{}", ends.src, ends.dst))?;
+            *both = args.both;
+        }
+    }
+    Ok(questions)
 }
 
 /// What is read once cannot be looped.

@@ -3,14 +3,13 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
-use std::net::IpAddr;
 use std::path::Path;
 
 use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::{Config, ConfigError, small_file, values};
-use crate::names::{MOST_NAMES, Names, Prefixes};
+use crate::names::{MOST_NAMES, Names, Prefixes, prefix};
 use crate::plain;
 
 /// Lines of a file with names. More would be a mistake, or take long to read.
@@ -31,24 +30,6 @@ pub struct NamedPrefix {
     /// Where it is written, for people.
     #[serde(skip)]
     pub place: String,
-}
-
-/// A prefix like 10.1.0.0/16; an address alone is a network, too.
-pub fn prefix(text: &str) -> Result<IpNet, String> {
-    let net = match text.contains('/') {
-        true => text.parse::<IpNet>().ok(),
-        false => text.parse::<IpAddr>().ok().map(IpNet::from),
-    };
-    let net = net.ok_or_else(|| {
-        format!("{text:?} is no prefix: write it like 10.1.0.0/16 or 2001:db8::/32")
-    })?;
-    if net.addr() != net.network() {
-        let meant = net.trunc();
-        return Err(format!(
-            "{text:?} has bits behind its prefix: the network is {meant}"
-        ));
-    }
-    Ok(net)
 }
 
 /// A name, which has to be one.

@@ -114,7 +114,7 @@ pub fn named<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<NamedPrefix>, D:
 /// The prefix of a network.
 pub fn prefix<'de, D: Deserializer<'de>>(input: D) -> Result<IpNet, D::Error> {
     let given = input.deserialize_any(Text("a prefix like \"10.1.0.0/16\""))?;
-    names::prefix(&given).map_err(D::Error::custom)
+    crate::names::prefix(&given).map_err(D::Error::custom)
 }
 
 /// The name of a network.

@@ -11,6 +11,7 @@ use crane_model::Flow;
 use serde::{Deserialize, Serialize};
 
 use crate::edge::Pair;
+use crate::endpoint::Endpoint;
 use crate::export::fans::NodePeers;
 use crate::export::snapshot::{InterfaceView, WindowView};
 use crate::names::{Group, Names, PairNames, name_of};
@@ -185,21 +186,21 @@ pub struct FanNode {
     pub peers: PeerEstimate,
 }
 
-/// What is known of a pair.
+/// What is known of who sends to whom.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FlowAnswer {
     /// Who sends.
-    pub src: IpAddr,
+    pub src: Endpoint,
     /// Who receives.
-    pub dst: IpAddr,
-    /// Names of their networks.
+    pub dst: Endpoint,
+    /// Names of their networks, where they are addresses.
     #[serde(flatten)]
     pub names: PairNames,
     /// On each interface that is meant.
     pub interfaces: Vec<InterfaceFlow>,
 }
 
-/// What an interface knows of a pair.
+/// What an interface knows of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InterfaceFlow {
     /// Name of the interface or file.
@@ -208,6 +209,9 @@ pub struct InterfaceFlow {
     pub window: WindowName,
     /// How much.
     pub estimate: Estimate,
+    /// How much in the other direction, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<Estimate>,
 }
 
 /// What is known of a node.

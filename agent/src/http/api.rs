@@ -20,12 +20,12 @@ use super::answers::{
     self, ErrorAnswer, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, InterfaceFlow,
     InterfaceHitters, InterfaceNode, Interfaces, NodeAnswer,
 };
-use crate::edge::Pair;
+use crate::endpoint::{Between, Endpoint};
 use crate::export::fans::NodePeers;
 use crate::export::hitters::Hitters;
 use crate::export::metrics::Exporter;
 use crate::export::snapshot::{InterfaceView, Snapshot};
-use crate::names::{Names, PairNames, name_of};
+use crate::names::{Names, name_of};
 use crate::sketch::answer::{About, Answer, WindowName};
 use crate::sketch::worker::{QueryError, WorkerHandle};
 
@@ -178,26 +178,39 @@ async fn flow(
     State(state): State<Arc<ApiState>>,
     Query(given): Parameters,
 ) -> Answered<FlowAnswer> {
-    let given = parameters(given, &["src", "dst", "interface", "window"])?;
-    let (src, dst) = (address(&given, "src")?, address(&given, "dst")?);
-    let pair = Pair::between(src, dst).ok_or_else(|| {
-        let allowed = "an address of the same kind as src";
-        wrong("dst", &dst.to_string(), allowed)
-    })?;
-    let answers = ask(&state, &given, About::Flow(pair)).await?;
+    let given = parameters(given, &["src", "dst", "both", "interface", "window"])?;
+    let known = state.snapshot.load().names.clone();
+    let known = known.as_deref();
+    let (src, dst) = (
+        endpoint(&given, "src", known)?,
+        endpoint(&given, "dst", known)?,
+    );
+    let both = match given.get("both").map(String::as_str) {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(wrong("both", other, "true or false")),
+    };
+    let written = dst.to_string();
+    let ends = Between::new(src, dst)
+        .ok_or_else(|| wrong("dst", &written, "an address of the same kind as src"))?;
+    let names = ends.names(known);
+    let about = About::Flow {
+        ends: ends.clone(),
+        both,
+    };
+    let answers = ask(&state, &given, about).await?;
     let entry = |answer: Answer| {
-        let estimate = answer.flows.first()?.into();
         Some(InterfaceFlow {
             interface: answer.interface,
             window: answer.window,
-            estimate,
+            estimate: answer.flows.first()?.into(),
+            back: answer.flows.get(1).map(Into::into),
         })
     };
     let interfaces = answers.into_iter().filter_map(entry).collect();
-    let names = PairNames::of(state.snapshot.load().names.as_deref(), src, dst);
     Ok(Json(FlowAnswer {
-        src,
-        dst,
+        src: ends.src,
+        dst: ends.dst,
         names,
         interfaces,
     }))
@@ -288,13 +301,30 @@ fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowName>, Refusal
     }
 }
 
-fn address(given: &BTreeMap<String, String>, name: &str) -> Result<IpAddr, Refusal> {
-    let text = given.get(name).ok_or_else(|| {
-        Refusal(
-            StatusCode::BAD_REQUEST,
-            format!("{name} is missing: give an IP address"),
-        )
+/// An end that packets go from or to.
+fn endpoint(
+    given: &BTreeMap<String, String>,
+    name: &str,
+    names: Option<&Names>,
+) -> Result<Endpoint, Refusal> {
+    let text = text(given, name)?;
+    let endpoint = text.parse::<Endpoint>().map_err(|why| {
+        let message = format!("{name}={text} is not possible: {why}");
+        Refusal(StatusCode::BAD_REQUEST, message)
     })?;
+    let checked = endpoint.check(names);
+    checked.map_err(|allowed| wrong(name, text, &allowed))?;
+    Ok(endpoint)
+}
+
+fn text<'a>(given: &'a BTreeMap<String, String>, name: &str) -> Result<&'a str, Refusal> {
+    let missing = || format!("{name} is missing: give an IP address");
+    let text = given.get(name).map(String::as_str);
+    text.ok_or_else(|| Refusal(StatusCode::BAD_REQUEST, missing()))
+}
+
+fn address(given: &BTreeMap<String, String>, name: &str) -> Result<IpAddr, Refusal> {
+    let text = text(given, name)?;
     IpAddr::from_str(text).map_err(|_| wrong(name, text, "an IPv4 or IPv6 address"))
 }
 

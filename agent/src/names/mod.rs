@@ -17,8 +17,10 @@ use prefix_trie::PrefixMap;
 use serde::{Deserialize, Serialize};
 
 use prefixes::Given;
-pub use prefixes::Prefixes;
+pub use prefixes::{Prefixes, prefix};
 use ranges::Ranges;
+
+use crate::plain;
 
 /// What is in no network with a name. A prefix may have it, too: that part of
 /// a larger network is as if it had no name.
@@ -77,6 +79,20 @@ impl Names {
         &self.names[number]
     }
 
+    /// The number of a name, if any network has it.
+    pub fn number(&self, name: &str) -> Option<u8> {
+        let number = self.names.iter().position(|known| **known == *name)?;
+        u8::try_from(number).ok()
+    }
+
+    /// All names, for people; that of all that has none comes last.
+    pub fn list(&self) -> String {
+        let (other, given) = self.names.split_at(1);
+        let names = given.iter().chain(other);
+        let names: Vec<_> = names.map(|name| plain::text(name)).collect();
+        names.join(", ")
+    }
+
     /// The number of the name of an address.
     #[inline]
     pub fn number_of(&self, address: IpAddr) -> u8 {
@@ -104,6 +120,14 @@ impl PairNames {
         }
     }
 
+    /// Those of the other direction.
+    pub fn reversed(&self) -> Self {
+        Self {
+            src_name: self.dst_name.clone(),
+            dst_name: self.src_name.clone(),
+        }
+    }
+
     /// Both addresses for people.
     pub fn show(&self, src: IpAddr, dst: IpAddr) -> [String; 2] {
         let (from, to) = (self.src_name.as_deref(), self.dst_name.as_deref());
@@ -117,9 +141,9 @@ pub fn name_of(names: Option<&Names>, address: IpAddr) -> Option<String> {
 }
 
 /// An address for people, with its name if it has one.
-pub fn show(address: IpAddr, name: Option<&str>) -> String {
+pub fn show(address: impl fmt::Display, name: Option<&str>) -> String {
     match name {
-        Some(name) => format!("{address} ({})", crate::plain::text(name)),
+        Some(name) => format!("{address} ({})", plain::text(name)),
         None => address.to_string(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -9,6 +10,24 @@ use prefix_trie::PrefixMap;
 
 use super::ranges::Ranges;
 use super::{MOST_NAMES, Names, OTHER};
+
+/// A prefix like 10.1.0.0/16; an address alone is a network, too.
+pub fn prefix(text: &str) -> Result<IpNet, String> {
+    let net = match text.contains('/') {
+        true => text.parse::<IpNet>().ok(),
+        false => text.parse::<IpAddr>().ok().map(IpNet::from),
+    };
+    let net = net.ok_or_else(|| {
+        format!("{text:?} is no prefix: write it like 10.1.0.0/16 or 2001:db8::/32")
+    })?;
+    if net.addr() != net.network() {
+        let meant = net.trunc();
+        return Err(format!(
+            "{text:?} has bits behind its prefix: the network is {meant}"
+        ));
+    }
+    Ok(net)
+}
 
 /// Prefixes and their names.
 pub struct Prefixes {

@@ -6,6 +6,7 @@ use crane_model::Flow;
 use serde::Serialize;
 
 use crate::edge::Pair;
+use crate::endpoint::{Between, Endpoint};
 use crate::names::{Names, PairNames, name_of};
 use crate::sketch::answer::{About, Asked};
 use crate::sketch::conversations::Conversation;
@@ -23,16 +24,6 @@ pub struct PairRow {
 }
 
 impl PairRow {
-    fn of(pair: Pair, counts: Estimate, names: Option<&Names>) -> Self {
-        let (src, dst) = (pair.src(), pair.dst());
-        Self {
-            src,
-            dst,
-            names: PairNames::of(names, src, dst),
-            counts,
-        }
-    }
-
     /// Both addresses for people.
     pub fn ends(&self) -> [String; 2] {
         self.names.show(self.src, self.dst)
@@ -41,7 +32,13 @@ impl PairRow {
 
 impl Row<Pair> for PairRow {
     fn new(flow: &Flow<Pair>, names: Option<&Names>) -> Self {
-        Self::of(flow.key, flow.into(), names)
+        let (src, dst) = (flow.key.src(), flow.key.dst());
+        Self {
+            src,
+            dst,
+            names: PairNames::of(names, src, dst),
+            counts: flow.into(),
+        }
     }
 }
 
@@ -80,8 +77,21 @@ pub fn rows<K, R: Row<K>>(flows: &[Flow<K>], names: Option<&Names>) -> Vec<R> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum AskedRow {
-    /// About a pair.
-    Pair(PairRow),
+    /// About who sends to whom.
+    Flow {
+        src: Endpoint,
+        dst: Endpoint,
+        #[serde(flatten)]
+        names: PairNames,
+        #[serde(flatten)]
+        counts: Estimate,
+        /// The other direction, if it was asked for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        back: Option<Estimate>,
+        /// The question.
+        #[serde(skip)]
+        ends: Between,
+    },
     /// About a node.
     Node {
         ip: IpAddr,
@@ -102,14 +112,18 @@ impl AskedRow {
     }
 
     fn new(asked: &Asked, names: Option<&Names>) -> Option<Self> {
-        match (asked.about, &asked.flows[..], asked.peers) {
-            (About::Flow(pair), [flow], _) => {
-                let row = PairRow::of(pair, flow.into(), names);
-                Some(Self::Pair(row))
-            }
+        match (&asked.about, &asked.flows[..], asked.peers) {
+            (About::Flow { ends, .. }, [flow, back @ ..], _) => Some(Self::Flow {
+                src: ends.src.clone(),
+                dst: ends.dst.clone(),
+                names: ends.names(names),
+                counts: flow.into(),
+                back: back.first().map(Estimate::from),
+                ends: ends.clone(),
+            }),
             (About::Node(ip), [sent, received], Some([fan_out, fan_in])) => Some(Self::Node {
-                ip,
-                name: name_of(names, ip),
+                ip: *ip,
+                name: name_of(names, *ip),
                 sent: sent.into(),
                 received: received.into(),
                 fan_out: fan_out.into(),

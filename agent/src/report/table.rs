@@ -254,8 +254,19 @@ impl CaptureReport {
         };
         for row in &self.asked {
             match row {
-                AskedRow::Pair(row) => {
-                    push(row.ends().join(" → "), "never occurred", &row.counts, None)?;
+                AskedRow::Flow {
+                    ends,
+                    names,
+                    counts,
+                    back,
+                    ..
+                } => {
+                    let never = "never occurred";
+                    push(ends.show(names), never, counts, None)?;
+                    if let Some(back) = back {
+                        let ends = ends.reversed().show(&names.reversed());
+                        push(ends, never, back, None)?;
+                    }
                 }
                 AskedRow::Node {
                     ip,

@@ -8,7 +8,7 @@ use crane_model::Flow;
 use crane_model::fan::Peers;
 use serde::{Deserialize, Serialize};
 
-use crate::edge::Pair;
+use crate::endpoint::{Between, Endpoint};
 
 /// Which window is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -51,10 +51,15 @@ pub enum By {
 }
 
 /// What is asked about.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum About {
-    /// A pair.
-    Flow(Pair),
+    /// What one sends to another.
+    Flow {
+        /// Who to whom.
+        ends: Between,
+        /// And back.
+        both: bool,
+    },
     /// What a node sends and receives.
     Node(IpAddr),
 }
@@ -62,22 +67,19 @@ pub enum About {
 impl FromStr for About {
     type Err = String;
 
-    /// Two addresses with a comma between them, or one.
+    /// Two ends with a comma between them, or one address.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let address = |text: &str| {
-            text.trim().parse::<IpAddr>().map_err(|_| {
-                format!(
-                    "`{text}` is no address: write a pair like 10.0.0.1,10.0.0.2 \
-                     or one address like 2001:db8::1"
-                )
-            })
-        };
         let Some((src, dst)) = text.split_once(',') else {
-            return address(text).map(Self::Node);
+            return text.trim().parse().map(Self::Node).map_err(|_| {
+                format!(
+                    "`{text}` is no address: write one like 2001:db8::1, a pair like \
+                     10.0.0.1,10.0.0.2, or networks like '10.0.0.0/8,*'"
+                )
+            });
         };
-        let pair = Pair::between(address(src)?, address(dst)?);
-        let mixed = "no packet goes from an IPv4 to an IPv6 address or back";
-        pair.map(Self::Flow).ok_or_else(|| mixed.into())
+        let ends = Between::new(src.parse::<Endpoint>()?, dst.parse()?);
+        let ends = ends.ok_or("no packet goes from an IPv4 to an IPv6 address or back")?;
+        Ok(Self::Flow { ends, both: false })
     }
 }
 
@@ -88,7 +90,8 @@ pub struct Answer {
     pub interface: String,
     /// The window.
     pub window: WindowName,
-    /// What is known of the pair, or of the node as source and as destination.
+    /// What was sent, and sent back if that was asked; or what is known of the
+    /// node as source and as destination.
     pub flows: Vec<Flow<()>>,
     /// To how many others the node sends, and from how many it receives.
     pub peers: Option<[Peers; 2]>,
@@ -99,7 +102,7 @@ pub struct Answer {
 pub struct Asked {
     /// The question.
     pub about: About,
-    /// What is known of the pair, or of the node as source and as destination.
+    /// The same as in an [`Answer`].
     pub flows: Vec<Flow<()>>,
     /// To how many others the node sends, and from how many it receives.
     pub peers: Option<[Peers; 2]>,

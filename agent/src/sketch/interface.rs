@@ -254,7 +254,7 @@ impl Interface {
             destinations: sketches.heaviest_destinations(top),
             fans: sketches.largest_fans(top),
             conversations,
-            asked: sketches.asked(&wanted.ask)?,
+            asked: sketches.asked(&wanted.ask, self.names())?,
             names: self.windows.groups().map(Groups::names).cloned(),
             groups: self.windows.groups().map(Groups::seen),
             windows: windows.unwrap_or_default(),
@@ -267,15 +267,20 @@ impl Interface {
         self.windows.meant(asked).map(|(which, _)| which)
     }
 
-    /// What is known of a pair or a node in a window; none if there is no such
-    /// window.
+    /// Names of networks, if there are any.
+    fn names(&self) -> Option<&Names> {
+        self.windows.groups().map(|groups| &**groups.names())
+    }
+
+    /// What is known of a pair, networks or a node in a window; none if there is
+    /// no such window.
     pub fn answer(
         &self,
         asked: Option<WindowName>,
-        about: About,
+        about: &About,
     ) -> Option<crane_model::Result<Answer>> {
         let (window, found) = self.windows.meant(asked)?;
-        let flows = found.sketches.answer(about);
+        let flows = found.sketches.answer(about, self.names());
         Some(flows.map(|flows| Answer {
             interface: self.name.clone(),
             window,

@@ -11,6 +11,7 @@ use super::batch::Batch;
 use super::sketches::Sketches;
 use super::window::Window;
 use crate::edge::Pair;
+use crate::names::Names;
 
 /// More windows than anyone reads; memory has to end somewhere.
 const MOST_WINDOWS: usize = 100_000;
@@ -24,7 +25,7 @@ pub struct Wanted {
     pub by: By,
     /// Count exactly, too.
     pub exactly: bool,
-    /// Pairs and nodes to tell of, whether they are heavy or not.
+    /// Pairs, networks and nodes to tell of, whether they are heavy or not.
     pub ask: Vec<About>,
     /// Conversations, too.
     pub both: bool,
@@ -92,7 +93,12 @@ impl Past {
     }
 
     /// Keeps what a report says of a window of `interface`.
-    pub fn remember(&mut self, over: &Window, interface: &str) -> crane_model::Result<()> {
+    pub fn remember(
+        &mut self,
+        over: &Window,
+        interface: &str,
+        names: Option<&Names>,
+    ) -> crane_model::Result<()> {
         let Some(top) = self.wanted.windows else {
             return Ok(());
         };
@@ -112,7 +118,7 @@ impl Past {
                 By::Packets => heaviest.by_packets,
                 By::Bytes => heaviest.by_bytes,
             },
-            asked: over.sketches.asked(&self.wanted.ask)?,
+            asked: over.sketches.asked(&self.wanted.ask, names)?,
         });
         Ok(())
     }

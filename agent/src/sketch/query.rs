@@ -1,4 +1,4 @@
-//! Queries about single pairs and nodes. Only the worker can answer them:
+//! Queries about pairs, networks and nodes. Only the worker can answer them:
 //! the sketches are its own.
 //!
 //! An answer from a sketch needs a model of its load, which holds until the next
@@ -52,7 +52,7 @@ impl Query {
     /// Asks all interfaces that are meant and sends their answers.
     fn answer(self, interfaces: &[Interface]) {
         let meant = interfaces.iter().filter(|other| self.is_about(other));
-        let answers = meant.filter_map(|interface| interface.answer(self.window, self.about));
+        let answers = meant.filter_map(|interface| interface.answer(self.window, &self.about));
         let answers = answers.collect();
         // Who asked may have gone.
         let _ = self.reply.send(answers);
@@ -140,6 +140,13 @@ mod tests {
         Pair::V4(n.into(), [10, 0, 0, 1].into())
     }
 
+    /// A question about it.
+    fn flow(n: u32) -> About {
+        format!("{},{}", pair(n).src(), pair(n).dst())
+            .parse()
+            .unwrap()
+    }
+
     /// Stores a packet of each of these pairs.
     fn store(
         (interface, ring): &mut (Interface, RingWriter),
@@ -185,11 +192,11 @@ mod tests {
         let mut interface = interface();
         let mut queries = Queries::default();
         store(&mut interface, 0..1, 1);
-        let about = About::Flow(pair(0));
-        let (first, mut first_answer) = query(None, about);
+        let about = || flow(0);
+        let (first, mut first_answer) = query(None, about());
         queries.take(first, std::slice::from_ref(&interface.0));
         store(&mut interface, 0..1, 2);
-        let (second, mut second_answer) = query(Some(WindowName::Current), about);
+        let (second, mut second_answer) = query(Some(WindowName::Current), about());
         queries.take(second, std::slice::from_ref(&interface.0));
         store(&mut interface, 0..1, 3);
         assert_eq!(packets(&mut first_answer), None, "it waits");
@@ -199,7 +206,7 @@ mod tests {
         assert_eq!(packets(&mut second_answer), Some(3));
 
         store(&mut interface, 0..1, WINDOW + 1);
-        let (last, mut answer) = query(None, about);
+        let (last, mut answer) = query(None, about());
         queries.take(last, std::slice::from_ref(&interface.0));
         assert_eq!(packets(&mut answer), Some(3));
     }
@@ -247,7 +254,7 @@ mod tests {
             let (query, _) = query(None, About::Node(pair(n as u32).src()));
             queries.take(query, &interfaces);
         }
-        let (last, mut answer) = query(None, About::Flow(pair(7)));
+        let (last, mut answer) = query(None, flow(7));
         queries.take(last, &interfaces);
         queries.answer(&interfaces);
         assert!(packets(&mut answer).is_some(), "nobody is before it");

@@ -17,8 +17,10 @@ use super::sampling::Sampling;
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
+use crate::endpoint::{Between, Endpoint};
 use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
+use crate::names::Names;
 
 /// How sketches are built, whatever their size. The device is opened and the
 /// weights are put there once, for all of them.
@@ -63,7 +65,7 @@ impl Blueprint {
         let crane = |allowance| Crane::new(&self.profile, self.secret, window, allowance);
         Ok(Sketches {
             sampling,
-            pairs: crane(budget.for_pairs())?,
+            pairs: crane(budget.for_pairs())?.with_sample(),
             sources: crane(budget.for_nodes())?,
             destinations: crane(budget.for_nodes())?,
             fans: Fans::new(budget, self.secret)?,
@@ -158,19 +160,49 @@ impl Sketches {
         complete(heaviest, &self.destinations)
     }
 
-    /// What is known of a pair, or of a node as source and as destination.
-    pub fn answer(&self, about: About) -> crane_model::Result<Vec<Flow<()>>> {
+    /// What is known of who sends to whom, or of a node as source and as
+    /// destination.
+    pub fn answer(
+        &self,
+        about: &About,
+        names: Option<&Names>,
+    ) -> crane_model::Result<Vec<Flow<()>>> {
         Ok(match about {
-            About::Flow(pair) => vec![unnamed(self.pair(pair)?)],
-            About::Node(node) => self.node(node)?.map(unnamed).to_vec(),
+            About::Flow { ends, both: false } => vec![self.between(ends, names)?],
+            About::Flow { ends, both: true } => vec![
+                self.between(ends, names)?,
+                self.between(&ends.reversed(), names)?,
+            ],
+            About::Node(node) => self.node(*node)?.map(unnamed).to_vec(),
+        })
+    }
+
+    /// What one end sends to another: by the sketch that knows it best.
+    fn between(&self, ends: &Between, names: Option<&Names>) -> crane_model::Result<Flow<()>> {
+        if let Some(pair) = ends.pair() {
+            return self.pair(pair).map(unnamed);
+        }
+        Ok(match (&ends.src, &ends.dst) {
+            (Endpoint::Address(node), Endpoint::Any) => {
+                self.flow(&self.sources, node_name(*node), ())?
+            }
+            (Endpoint::Any, Endpoint::Address(node)) => {
+                self.flow(&self.destinations, node_name(*node), ())?
+            }
+            (Endpoint::Any, Endpoint::Any) => self.sampling.honest(self.pairs.total()),
+            _ => {
+                let are_meant = ends.pairs(names);
+                let sum = self.pairs.sum(&|name| are_meant(Pair::of_name(name)));
+                self.sampling.honest(sum)
+            }
         })
     }
 
     /// To how many others a node sends, and from how many it receives; none of a
     /// pair.
-    pub fn peers(&self, about: About) -> Option<[Peers; 2]> {
-        match about {
-            About::Flow(_) => None,
+    pub fn peers(&self, about: &About) -> Option<[Peers; 2]> {
+        match *about {
+            About::Flow { .. } => None,
             About::Node(node) => {
                 let [out, into] = self.fans.peers(node);
                 Some([
@@ -199,13 +231,13 @@ impl Sketches {
     }
 
     /// The answers to all that a report is asked.
-    pub fn asked(&self, asked: &[About]) -> crane_model::Result<Vec<Asked>> {
+    pub fn asked(&self, asked: &[About], names: Option<&Names>) -> crane_model::Result<Vec<Asked>> {
         let answer = |about: &About| {
-            let flows = self.answer(*about)?;
+            let flows = self.answer(about, names)?;
             Ok(Asked {
-                about: *about,
+                about: about.clone(),
                 flows,
-                peers: self.peers(*about),
+                peers: self.peers(about),
             })
         };
         asked.iter().map(answer).collect()

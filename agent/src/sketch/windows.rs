@@ -264,7 +264,8 @@ impl Windows {
         let next = Window::new(Some(bounds), sketches);
         let over = std::mem::replace(&mut self.current, next);
         if let Some(past) = &mut self.past {
-            past.remember(&over, &self.interface)?;
+            let names = self.groups.as_ref().map(|groups| &**groups.names());
+            past.remember(&over, &self.interface, names)?;
         }
         self.last = Some(over);
         Ok(())

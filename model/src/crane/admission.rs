@@ -14,7 +14,9 @@ use crate::codes::Codes;
 use crate::crown::{BYTES_PER_PACKET, Count, Crown};
 use crate::layers::{Allotment, Bounds, Layers};
 use crate::name::{AnyName, Name};
+use crate::sample::Sample;
 use crate::sizes::{LearntSizes, PacketSizes};
+use crate::table::Total;
 use crate::witnesses::Witnesses;
 
 /// Edges stored between two looks at the noise.
@@ -29,6 +31,10 @@ pub(crate) struct Layered {
     pub(super) crown: Crown,
     pub(super) witnesses: Witnesses,
     pub(super) layers: Box<dyn Layers>,
+    /// Packets that no entry of the crown has counted, if sums are asked for.
+    pub(super) sample: Option<Sample>,
+    /// All that was stored.
+    pub(super) total: Total,
     worth: Bounds,
     /// What packets weigh.
     pub(super) sizes: PacketSizes,
@@ -95,7 +101,7 @@ impl Scratch {
 
 impl Layered {
     /// Nothing in it yet.
-    pub(super) fn new(allotment: Allotment, codes: Codes) -> Self {
+    pub(super) fn new(allotment: Allotment, codes: Codes, sample: Option<Sample>) -> Self {
         let Allotment {
             crown,
             witnesses,
@@ -108,6 +114,8 @@ impl Layered {
             crown,
             witnesses,
             layers,
+            sample,
+            total: Total::default(),
             sizes: PacketSizes::NONE,
             learnt_sizes: OnceLock::new(),
             witness_counts: OnceLock::new(),
@@ -140,9 +148,19 @@ impl Layered {
         &*self.layers
     }
 
-    /// Bytes of layers, crown and witnesses.
+    /// Bytes of layers, crown, witnesses and sample.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.layers.memory_bytes() + self.crown.memory_bytes() + self.witnesses.memory_bytes()
+        let sample = self.sample.as_ref().map_or(0, Sample::memory_bytes);
+        let named = self.crown.memory_bytes() + self.witnesses.memory_bytes();
+        self.layers.memory_bytes() + named + sample
+    }
+
+    /// Takes note of packets that were stored, wherever that will be.
+    pub(super) fn note(&mut self, id: u64, packets: u64, bytes: u64) {
+        self.witnesses.note(id, packets, bytes);
+        self.sizes.note(packets, bytes);
+        self.total.packets = self.total.packets.saturating_add(packets);
+        self.total.bytes = self.total.bytes.saturating_add(bytes);
     }
 
     /// Stores a batch in which no edge occurs twice.
@@ -168,8 +186,12 @@ impl Layered {
             self.look_at_noise(rest.at.len())?;
             for (at, bound) in rest.at.iter().zip(&rest.bounds) {
                 let arrival = &batch[*at as usize];
-                if !self.is_light(arrival, *bound) {
-                    self.admit(arrival, *bound, 0, moved);
+                let admitted =
+                    !self.is_light(arrival, *bound) && self.admit(arrival, *bound, 0, moved);
+                if let Some(sample) = &mut self.sample
+                    && !admitted
+                {
+                    sample.offer(&arrival.name, arrival.packets, arrival.bytes);
                 }
             }
         }
@@ -190,8 +212,7 @@ impl Layered {
                 continue;
             }
             let id = arrival.id;
-            self.witnesses.note(id, arrival.packets, arrival.bytes);
-            self.sizes.note(arrival.packets, arrival.bytes);
+            self.note(id, arrival.packets, arrival.bytes);
             let (crown, spot) = (&mut self.crown, self.codes.spot(id));
             if crown.count(spot, &arrival.name, arrival.packets, arrival.bytes) {
                 continue;
@@ -269,6 +290,8 @@ impl Layered {
     fn change_places(&mut self, moved: &Moved) -> Result<()> {
         self.layers.take(&moved.ids, &moved.packets)?;
         let gone = moved.gone.iter();
+        gone.clone()
+            .for_each(|(name, count)| self.offer_gone(name, count));
         let ids: Vec<u64> = gone
             .clone()
             .map(|(name, _)| self.codes.id_of_any(name))
@@ -280,6 +303,18 @@ impl Layered {
             })
             .collect();
         self.layers.put(&ids, &totals)
+    }
+
+    /// What the crown had counted of who had to go. What it had before that was
+    /// offered when it came.
+    pub(super) fn offer_gone(&mut self, name: &AnyName, count: &Count) {
+        if let Some(sample) = &mut self.sample {
+            let (packets, bytes) = (count.counted(), count.bytes);
+            match name {
+                AnyName::Narrow(name) => sample.offer(name, packets, bytes),
+                AnyName::Wide(name) => sample.offer(name, packets, bytes),
+            }
+        }
     }
 
     /// Now and then: the bound of pairs that never occurred, and the floor of

@@ -8,6 +8,7 @@ use super::{Crane, Layered, Store};
 use crate::Result;
 use crate::crown::Count;
 use crate::name::{Narrow, Wide};
+use crate::sample::Sample;
 use crate::table::{Kept, Tables};
 
 impl Crane {
@@ -39,8 +40,13 @@ impl Crane {
 
     /// Crown and layers of `bytes` without an edge.
     pub(super) fn empty_layers(&self, bytes: usize) -> Result<Layered> {
-        let allotment = self.profile.layers.allot(&self.codes, bytes)?;
-        Ok(Layered::new(allotment, self.codes.clone()))
+        let room = match self.sampled {
+            true => Sample::room_in(bytes, self.profile.least()),
+            false => 0,
+        };
+        let sample = self.sampled.then(|| Sample::new(room, self.codes.sample()));
+        let allotment = self.profile.layers.allot(&self.codes, bytes - room)?;
+        Ok(Layered::new(allotment, self.codes.clone(), sample))
     }
 }
 
@@ -68,8 +74,7 @@ impl Layered {
         let mut gone = Vec::new();
         for (name, _, total) in tables.of::<N>().entries() {
             let id = self.codes.id(&name);
-            self.witnesses.note(id, total.packets, total.bytes);
-            self.sizes.note(total.packets, total.bytes);
+            self.note(id, total.packets, total.bytes);
             let spot = self.codes.spot(id);
             let count = Count::exact(total.packets, total.bytes);
             if self.outranks::<N>(count.rank(), spot) {
@@ -77,9 +82,13 @@ impl Layered {
             } else {
                 below.ids.push(id);
                 below.totals.push(total.packets);
+                if let Some(sample) = &mut self.sample {
+                    sample.offer(&name, total.packets, total.bytes);
+                }
             }
         }
         for (name, count) in gone {
+            self.offer_gone(&name, &count);
             below.ids.push(self.codes.id_of_any(&name));
             below.totals.push(count.packets);
         }

@@ -12,6 +12,7 @@
 //! | `growth` | a table becomes a larger one, or layers |
 //! | `admission` | storing a batch in crown and layers |
 //! | `answers` | asking them |
+//! | `sums` | asking them about many edges at once, known or not |
 //! | `state` | saving a sketch, and answering in another process |
 
 mod admission;
@@ -19,6 +20,7 @@ mod answers;
 mod growth;
 mod profile;
 mod state;
+mod sums;
 
 use std::sync::Arc;
 
@@ -41,6 +43,8 @@ pub struct Crane {
     codes: Codes,
     allowance: Allowance,
     store: Store,
+    /// Whether layers have a sample beside them.
+    sampled: bool,
     expansions: usize,
 }
 
@@ -76,8 +80,18 @@ impl Crane {
             store: Store::Tables(Tables::new(allowance.held())),
             profile: Arc::clone(profile),
             allowance,
+            sampled: false,
             expansions: 0,
         })
+    }
+
+    /// The same that keeps a sample as soon as it has layers, for
+    /// [`sum`](Self::sum). One byte in sixteen is for it ([`crate::sample`]).
+    pub fn with_sample(self) -> Self {
+        Self {
+            sampled: true,
+            ..self
+        }
     }
 
     /// The same with layers from the start, which take all there is.

@@ -1,16 +1,17 @@
 //! Saving a sketch and answering from it in another process.
 //!
 //! Everything that answers need, nothing else: a head of a few numbers, then
-//! all names with their totals, or witnesses, crown and layers.
+//! all names with their totals, or witnesses, crown, sample and layers.
 
 use super::{Layered, Store};
 use crate::name::{Narrow, Wide};
+use crate::sample::Sample;
 use crate::sizes::PacketSizes;
-use crate::table::{Kept, Tables};
+use crate::table::{Kept, Tables, Total};
 use crate::witnesses::Witness;
 use crate::{Crane, Error, Result};
 
-const MAGIC: &[u8; 8] = b"CRANEk03";
+const MAGIC: &[u8; 8] = b"CRANEk04";
 const TABLES: u64 = 0;
 
 fn fault<T>(what: &str) -> Result<T> {
@@ -33,6 +34,11 @@ fn count(state: &mut &[u8], bytes: usize) -> Result<usize> {
         Ok(count) if count <= state.len() / bytes => Ok(count),
         _ => fault("it breaks off"),
     }
+}
+
+/// How many numbers there are, and those.
+fn numbers(state: &mut &[u8]) -> Result<Vec<u64>> {
+    (0..count(state, 8)?).map(|_| number(state)).collect()
 }
 
 fn put(state: &mut Vec<u8>, number: u64) {
@@ -134,6 +140,8 @@ impl Layered {
     fn save(&self, state: &mut Vec<u8>) -> Result<()> {
         put(state, self.sizes.least);
         put(state, self.sizes.most);
+        put(state, self.total.packets);
+        put(state, self.total.bytes);
         put(state, self.witnesses.limit());
         put(state, self.witnesses.all().len() as u64);
         for witness in self.witnesses.all() {
@@ -144,6 +152,9 @@ impl Layered {
         let crown: Vec<u64> = self.crown.to_words().collect();
         put(state, crown.len() as u64);
         crown.iter().for_each(|word| put(state, *word));
+        let sample = self.sample.as_ref().map_or(Vec::new(), Sample::to_words);
+        put(state, sample.len() as u64);
+        sample.iter().for_each(|word| put(state, *word));
         self.layers.save(state)
     }
 
@@ -151,6 +162,10 @@ impl Layered {
         self.sizes = PacketSizes {
             least: number(state)?,
             most: number(state)?,
+        };
+        self.total = Total {
+            packets: number(state)?,
+            bytes: number(state)?,
         };
         let limit = number(state)?;
         let mut seen = Vec::new();
@@ -164,12 +179,16 @@ impl Layered {
         if !self.witnesses.restore(limit, seen) {
             return fault("its witnesses are not possible");
         }
-        let mut words = Vec::new();
-        for _ in 0..count(state, 8)? {
-            words.push(number(state)?);
-        }
-        if !self.crown.restore(&words) {
+        if !self.crown.restore(&numbers(state)?) {
             return fault("its crown is not possible");
+        }
+        let words = numbers(state)?;
+        let fits = match &mut self.sample {
+            Some(sample) => sample.restore(&words),
+            None => words.is_empty(),
+        };
+        if !fits {
+            return fault("its sample is not possible");
         }
         self.layers.load(state)?;
         self.begin();
