@@ -22,10 +22,19 @@ pub enum Cut {
 /// Packets folded into arrivals; keeps its memory from batch to batch.
 #[derive(Default)]
 pub struct Batch {
+    /// By source and destination.
+    pub pairs: Pairs,
+    /// By each of them.
+    pub nodes: Nodes,
+}
+
+/// Packets folded by source and destination.
+#[derive(Default)]
+pub struct Pairs {
     /// Between IPv4 addresses.
-    pub narrow: Folded<Narrow>,
+    pub narrow: FoldedPairs<Narrow>,
     /// Between IPv6 addresses.
-    pub wide: Folded<Wide>,
+    pub wide: FoldedPairs<Wide>,
     /// Packets in the batch, each counted as often as it stands for.
     pub packets: u64,
     /// Their bytes.
@@ -34,13 +43,30 @@ pub struct Batch {
     pub latest: u64,
 }
 
-/// Packets with names of one kind.
+/// The same packets folded by source, and by destination.
 #[derive(Default)]
-pub struct Folded<N> {
+pub struct Nodes {
+    /// Of pairs of IPv4 addresses.
+    pub narrow: FoldedNodes<Narrow>,
+    /// Of pairs of IPv6 addresses.
+    pub wide: FoldedNodes<Wide>,
+    /// Whether it is done for this batch.
+    folded: bool,
+}
+
+/// Pairs with names of one kind.
+#[derive(Default)]
+pub struct FoldedPairs<N> {
     names: Vec<N>,
     lengths: Vec<u32>,
     ids: Vec<u64>,
-    pairs: Fold<N>,
+    fold: Fold<N>,
+}
+
+/// Nodes with names of one kind.
+#[derive(Default)]
+pub struct FoldedNodes<N> {
+    names: Vec<N>,
     sources: Fold<N>,
     destinations: Fold<N>,
     /// Ids of the ends of each pair.
@@ -50,26 +76,47 @@ pub struct Folded<N> {
 type MakeIds<N> = fn(&Secret, &[N], &mut Vec<u64>);
 
 impl Batch {
-    /// Folds packets, each of which stands for `scale`.
+    /// Folds packets by pair, each of which stands for `scale`.
     pub fn fold(&mut self, secret: &Secret, slots: &[Slot], scale: u64) {
-        self.narrow.clear();
-        self.wide.clear();
-        (self.packets, self.bytes, self.latest) = (0, 0, 0);
+        self.nodes.folded = false;
+        let pairs = &mut self.pairs;
+        pairs.narrow.clear();
+        pairs.wide.clear();
+        (pairs.packets, pairs.bytes, pairs.latest) = (0, 0, 0);
         for edge in Slot::edges(slots) {
             match edge.name {
-                AnyName::Narrow(name) => self.narrow.push(name, edge.bytes),
-                AnyName::Wide(name) => self.wide.push(name, edge.bytes),
+                AnyName::Narrow(name) => pairs.narrow.push(name, edge.bytes),
+                AnyName::Wide(name) => pairs.wide.push(name, edge.bytes),
             }
-            self.packets += scale;
-            self.bytes += u64::from(edge.bytes) * scale;
-            self.latest = self.latest.max(edge.time);
+            pairs.packets += scale;
+            pairs.bytes += u64::from(edge.bytes) * scale;
+            pairs.latest = pairs.latest.max(edge.time);
         }
-        self.narrow.fold(secret, Secret::ids_narrow, scale);
-        self.wide.fold(secret, Secret::ids_wide, scale);
+        pairs.narrow.fold(secret, Secret::ids_narrow, scale);
+        pairs.wide.fold(secret, Secret::ids_wide, scale);
     }
 }
 
-impl<N: Ends> Folded<N> {
+impl Pairs {
+    /// How many different ones there are.
+    pub fn distinct(&self) -> usize {
+        self.narrow.arrivals().len() + self.wide.arrivals().len()
+    }
+}
+
+impl Nodes {
+    /// Folds the packets of pairs by node, unless that is done.
+    pub fn fold(&mut self, secret: &Secret, pairs: &Pairs) {
+        if !std::mem::replace(&mut self.folded, true) {
+            let narrow = pairs.narrow.arrivals();
+            self.narrow.fold(secret, Secret::ids_narrow, narrow);
+            self.wide
+                .fold(secret, Secret::ids_wide, pairs.wide.arrivals());
+        }
+    }
+}
+
+impl<N: Ends> FoldedPairs<N> {
     fn clear(&mut self) {
         self.names.clear();
         self.lengths.clear();
@@ -81,25 +128,28 @@ impl<N: Ends> Folded<N> {
     }
 
     fn fold(&mut self, secret: &Secret, make_ids: MakeIds<N>, scale: u64) {
-        let Self {
-            names,
-            lengths,
-            ids,
-            pairs,
-            sources,
-            destinations,
-            ends: [source_ids, destination_ids],
-        } = self;
-        make_ids(secret, names, ids);
-        pairs.begin(names.len());
-        for ((name, id), bytes) in names.iter().zip(&*ids).zip(lengths) {
-            pairs.add(*name, *id, scale, u64::from(*bytes) * scale);
+        make_ids(secret, &self.names, &mut self.ids);
+        self.fold.begin(self.names.len());
+        let packets = self.names.iter().zip(&self.ids).zip(&self.lengths);
+        for ((name, id), bytes) in packets {
+            self.fold.add(*name, *id, scale, u64::from(*bytes) * scale);
         }
+    }
+
+    /// All of them.
+    pub fn arrivals(&self) -> &[Arrival<N>] {
+        self.fold.arrivals()
+    }
+}
+
+impl<N: Ends> FoldedNodes<N> {
+    fn fold(&mut self, secret: &Secret, make_ids: MakeIds<N>, pairs: &[Arrival<N>]) {
+        let [source_ids, destination_ids] = &mut self.ends;
         for (nodes, end, ids) in [
-            (sources, N::source as fn(&N) -> N, source_ids),
-            (destinations, N::destination, destination_ids),
+            (&mut self.sources, N::source as fn(&N) -> N, source_ids),
+            (&mut self.destinations, N::destination, destination_ids),
         ] {
-            let pairs = pairs.arrivals();
+            let names = &mut self.names;
             names.clear();
             names.extend(pairs.iter().map(|pair| end(&pair.name)));
             make_ids(secret, names, ids);
@@ -110,17 +160,11 @@ impl<N: Ends> Folded<N> {
         }
     }
 
-    /// By source and destination.
-    pub fn pairs(&self) -> &[Arrival<N>] {
-        self.pairs.arrivals()
-    }
-
-    /// The same with the ids of source and destination.
-    pub fn pairs_and_ends(&self) -> impl Iterator<Item = (&Arrival<N>, [u64; 2])> {
+    /// Ids of source and destination of each pair.
+    pub fn ends(&self) -> impl Iterator<Item = [u64; 2]> {
         let [sources, destinations] = &self.ends;
         let ends = sources.iter().zip(destinations);
-        let ends = ends.map(|(source, destination)| [*source, *destination]);
-        self.pairs().iter().zip(ends)
+        ends.map(|(source, destination)| [*source, *destination])
     }
 
     /// By source.
@@ -172,36 +216,35 @@ mod tests {
                 *bytes += 3 * u64::from(n);
             }
             batch.fold(&secret, &slots, 3);
-            let narrow = batch.narrow.pairs().iter();
+            let Batch { pairs, nodes } = &mut batch;
+            nodes.fold(&secret, pairs);
+            let narrow = pairs.narrow.arrivals().iter();
             let narrow = narrow.map(|a| (AnyName::Narrow(a.name), (a.packets, a.bytes)));
-            let wide = batch.wide.pairs().iter();
+            let wide = pairs.wide.arrivals().iter();
             let wide = wide.map(|a| (AnyName::Wide(a.name), (a.packets, a.bytes)));
             let folded: Vec<_> = narrow.chain(wide).collect();
             assert_eq!(folded.len(), truth.len(), "no pair twice");
             assert_eq!(folded.into_iter().collect::<BTreeMap<_, _>>(), truth);
-            assert_eq!(batch.packets, 3 * u64::from(size));
-            assert_eq!(
-                batch.narrow.pairs_and_ends().count(),
-                batch.narrow.pairs().len()
-            );
-            for (pair, ends) in batch.narrow.pairs_and_ends() {
+            assert_eq!(pairs.packets, 3 * u64::from(size));
+            assert_eq!(nodes.narrow.ends().count(), pairs.narrow.arrivals().len());
+            for (pair, ends) in pairs.narrow.arrivals().iter().zip(nodes.narrow.ends()) {
                 let names = [pair.name.source(), pair.name.destination()];
                 assert_eq!(ends, names.map(|name| secret.id(&name)));
             }
             for (narrow, wide) in [
-                (batch.narrow.sources(), batch.wide.sources()),
-                (batch.narrow.destinations(), batch.wide.destinations()),
+                (nodes.narrow.sources(), nodes.wide.sources()),
+                (nodes.narrow.destinations(), nodes.wide.destinations()),
             ] {
                 let sum = |packets: fn(u64, u64) -> u64| {
                     let narrow = narrow.iter().map(|a| packets(a.packets, a.bytes));
                     let wide = wide.iter().map(|a| packets(a.packets, a.bytes));
                     narrow.sum::<u64>() + wide.sum::<u64>()
                 };
-                assert_eq!(sum(|packets, _| packets), batch.packets);
-                assert_eq!(sum(|_, bytes| bytes), batch.bytes);
+                assert_eq!(sum(|packets, _| packets), pairs.packets);
+                assert_eq!(sum(|_, bytes| bytes), pairs.bytes);
                 assert!(narrow.len() <= 64, "folded again by node");
             }
-            assert_eq!(batch.latest, u64::from(size.saturating_sub(1)));
+            assert_eq!(pairs.latest, u64::from(size.saturating_sub(1)));
         }
     }
 }

@@ -8,7 +8,7 @@ use crane_model::Secret;
 use crane_model::fan::{Fan, Peers};
 use crane_model::name::AnyName;
 
-use super::batch::{Batch, Folded};
+use super::batch::{FoldedNodes, FoldedPairs, Nodes, Pairs};
 use super::budget::Budget;
 use crate::edge::{Ends, node_name, node_of_name};
 use crate::export::fans::{FanLists, NodePeers};
@@ -32,13 +32,13 @@ impl Fans {
     }
 
     /// Notes who talks with whom in a batch.
-    pub fn store(&mut self, batch: &Batch) {
-        self.note(&batch.narrow);
-        self.note(&batch.wide);
+    pub fn store(&mut self, pairs: &Pairs, nodes: &Nodes) {
+        self.note(&pairs.narrow, &nodes.narrow);
+        self.note(&pairs.wide, &nodes.wide);
     }
 
-    fn note<N: Ends>(&mut self, folded: &Folded<N>) {
-        for (pair, [source, destination]) in folded.pairs_and_ends() {
+    fn note<N: Ends>(&mut self, pairs: &FoldedPairs<N>, nodes: &FoldedNodes<N>) {
+        for (pair, [source, destination]) in pairs.arrivals().iter().zip(nodes.ends()) {
             self.out.note(&pair.name.source(), source, pair.id);
             let name = pair.name.destination();
             self.into.note(&name, destination, pair.id);

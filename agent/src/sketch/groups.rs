@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crane_model::Arrival;
 
-use super::batch::Batch;
+use super::batch::Pairs;
 use crate::edge::{Ends, node_of_name};
 use crate::names::{Group, Names};
 
@@ -30,9 +30,9 @@ impl Groups {
     }
 
     /// Counts a batch.
-    pub fn count(&mut self, batch: &Batch) {
-        self.count_pairs(batch.narrow.pairs());
-        self.count_pairs(batch.wide.pairs());
+    pub fn count(&mut self, pairs: &Pairs) {
+        self.count_pairs(pairs.narrow.arrivals());
+        self.count_pairs(pairs.wide.arrivals());
     }
 
     fn count_pairs<N: Ends>(&mut self, pairs: &[Arrival<N>]) {
@@ -76,6 +76,7 @@ mod tests {
 
     use crane_model::Secret;
 
+    use super::super::batch::Batch;
     use super::*;
     use crate::edge::{Edge, Pair};
     use crate::names::Prefixes;
@@ -124,7 +125,7 @@ mod tests {
                 *sum += 2 * u64::from(bytes);
             }
             batch.fold(&Secret::from_seed(1), &slots, 2);
-            groups.count(&batch);
+            groups.count(&batch.pairs);
         }
         let seen = groups.seen();
         assert!(seen.is_sorted_by_key(|group| Reverse(group.packets)));

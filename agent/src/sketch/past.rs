@@ -7,7 +7,7 @@ use crane_model::name::Name;
 use crane_model::{Arrival, Flow};
 
 use super::answer::{About, Asked, By};
-use super::batch::Batch;
+use super::batch::Pairs;
 use super::sketches::Sketches;
 use super::window::Window;
 use crate::edge::Pair;
@@ -85,10 +85,10 @@ impl Past {
     }
 
     /// Counts a batch exactly, if that is wanted.
-    pub fn count(&mut self, batch: &Batch) {
+    pub fn count(&mut self, pairs: &Pairs) {
         if let Some(exact) = &mut self.exact {
-            count(exact, batch.narrow.pairs());
-            count(exact, batch.wide.pairs());
+            count(exact, pairs.narrow.arrivals());
+            count(exact, pairs.wide.arrivals());
         }
     }
 

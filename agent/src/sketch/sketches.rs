@@ -22,6 +22,9 @@ use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
 use crate::names::Names;
 
+/// Pairs in a batch from which on it pays to wake another core.
+const WORTH_SHARING: usize = 512;
+
 /// How sketches are built, whatever their size. The device is opened and the
 /// weights are put there once, for all of them.
 pub struct Blueprint {
@@ -265,15 +268,30 @@ impl Sketches {
         Ok(self.sampling.honest(flow))
     }
 
-    /// Stores a batch in all of them.
-    pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
-        self.fans.store(batch);
-        self.pairs.store(batch.narrow.pairs())?;
-        self.pairs.store(batch.wide.pairs())?;
-        self.sources.store(batch.narrow.sources())?;
-        self.sources.store(batch.wide.sources())?;
-        self.destinations.store(batch.narrow.destinations())?;
-        self.destinations.store(batch.wide.destinations())
+    /// Stores a batch in all of them. Where another core is idle it does one half.
+    pub fn store(&mut self, batch: &mut Batch, secret: &Secret) -> crane_model::Result<()> {
+        let Batch { pairs, nodes } = batch;
+        let pairs = &*pairs;
+        let by_pair = |crane: &mut Crane| {
+            crane.store(pairs.narrow.arrivals())?;
+            crane.store(pairs.wide.arrivals())
+        };
+        let (sources, destinations, fans) =
+            (&mut self.sources, &mut self.destinations, &mut self.fans);
+        let mut by_node = move || {
+            nodes.fold(secret, pairs);
+            fans.store(pairs, nodes);
+            sources.store(nodes.narrow.sources())?;
+            sources.store(nodes.wide.sources())?;
+            destinations.store(nodes.narrow.destinations())?;
+            destinations.store(nodes.wide.destinations())
+        };
+        if pairs.distinct() < WORTH_SHARING {
+            by_pair(&mut self.pairs)?;
+            return by_node();
+        }
+        let (by_pair, by_node) = rayon::join(|| by_pair(&mut self.pairs), by_node);
+        by_pair.and(by_node)
     }
 }
 
@@ -362,7 +380,7 @@ mod tests {
                 Slot::write(&edge, &mut slots);
             }
             batch.fold(blueprint.secret(), &slots, 1);
-            sketches.store(&batch).unwrap();
+            sketches.store(&mut batch, blueprint.secret()).unwrap();
             let weight = sketches.memory_bytes() as u64;
             assert!(weight <= memory, "{weight} > {memory}");
         }

@@ -210,17 +210,18 @@ impl Windows {
         if slots.is_empty() {
             return Ok(());
         }
-        batch.fold(self.blueprint.secret(), slots, self.scale);
+        let secret = self.blueprint.secret();
+        batch.fold(secret, slots, self.scale);
         let expansions = self.current.sketches.pairs.expansions();
-        self.current.store(batch)?;
+        self.current.store(batch, secret)?;
         if let Some(whole) = &mut self.whole {
-            whole.store(batch)?;
+            whole.store(batch, secret)?;
         }
         if let Some(past) = &mut self.past {
-            past.count(batch);
+            past.count(&batch.pairs);
         }
         if let Some(groups) = &mut self.groups {
-            groups.count(batch);
+            groups.count(&batch.pairs);
         }
         let pairs = &self.current.sketches.pairs;
         let grown = pairs.expansions() - expansions;

@@ -164,6 +164,16 @@ impl Candidates {
         }
     }
 
+    /// From now on one pair in so many is counted.
+    pub fn divide(&mut self, by: u32) {
+        for bucket in &mut self.buckets {
+            for marked in &mut bucket.marked {
+                let count = *marked & MOST;
+                *marked = *marked & LONG | count.div_ceil(by);
+            }
+        }
+    }
+
     /// Whether a node is here.
     pub fn has(&self, tag: u32) -> bool {
         self.buckets[self.at(tag)].find(tag).is_some()

@@ -57,6 +57,10 @@ const MOST_NAMES: usize = 48 << 10;
 /// a list.
 const FEW_NAMES: usize = 2 << 10;
 
+/// Among bits, candidates are counted by pairs of this level and above, one in
+/// four: who talks with many is found all the same, for less.
+const RARE: u32 = 2;
+
 /// The number of peers of a node: the estimate and its 90 % interval. While all
 /// pairs fit the three are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -120,6 +124,17 @@ enum Kept {
     Bits(Box<Levels>),
 }
 
+impl Kept {
+    /// The level from which on pairs count for candidates.
+    #[inline]
+    fn rare(&self) -> u32 {
+        match self {
+            Self::Pairs(_) => 0,
+            Self::Bits(_) => RARE,
+        }
+    }
+}
+
 /// What a node and one of its peers are known by.
 #[derive(Clone, Copy)]
 struct Tagged {
@@ -164,8 +179,10 @@ impl Fan {
             node: self.tag(id),
             pair: (mix(pair ^ self.peers, ODD) >> 32) as u32,
         };
-        if self.keep(tagged) {
-            let level = tagged.pair.leading_zeros();
+        let level = tagged.pair.leading_zeros();
+        if self.keep(tagged)
+            && let Some(level) = level.checked_sub(self.kept.rare())
+        {
             self.candidates.count(tagged.node, level, || node.any());
         }
     }
@@ -270,7 +287,7 @@ impl Fan {
         let (kept, words) = (&self.kept, &self.words);
         self.candidates.merge(&other.candidates, |tag| match kept {
             Kept::Pairs(_) => counts.get(&tag).copied().unwrap_or(0),
-            Kept::Bits(levels) => levels.peers(words, tag).peers,
+            Kept::Bits(levels) => levels.peers(words, tag).peers >> RARE,
         });
         Ok(())
     }

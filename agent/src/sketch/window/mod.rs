@@ -11,6 +11,8 @@ pub use cadence::Cadence;
 pub use clock::{WindowClock, wall_clock};
 pub use packet_time::{PacketTime, Place};
 
+use crane_model::Secret;
+
 use super::batch::Batch;
 use super::sketches::Sketches;
 use crate::export::hitters::Hitters;
@@ -62,11 +64,11 @@ impl Window {
     }
 
     /// Stores a batch.
-    pub fn store(&mut self, batch: &Batch) -> crane_model::Result<()> {
-        self.latest = self.latest.max(batch.latest);
-        self.packets += batch.packets;
-        self.bytes += batch.bytes;
-        self.sketches.store(batch)
+    pub fn store(&mut self, batch: &mut Batch, secret: &Secret) -> crane_model::Result<()> {
+        self.latest = self.latest.max(batch.pairs.latest);
+        self.packets += batch.pairs.packets;
+        self.bytes += batch.pairs.bytes;
+        self.sketches.store(batch, secret)
     }
 
     /// Whether it would end after `time`.
