@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 
+use crate::service::Service;
+
 /// Source and destination address of a packet. An IPv6 address that stands for
 /// an IPv4 one (`::ffff:5.6.7.8`) is an IPv6 address, as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -145,6 +147,8 @@ impl Ends for Wide {
 pub struct Edge {
     /// From whom to whom.
     pub name: AnyName,
+    /// What kind of traffic it is.
+    pub service: Service,
     /// Its length on the wire.
     pub bytes: u32,
     /// When it was captured, in nanoseconds since 1970; 0 if it is live.

@@ -4,8 +4,8 @@
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
 //! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`], [`endpoint`],
-//! [`names`], [`protocol`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and
-//! [`commands`] put it all together. `tests/rooms.rs` holds these arrows.
+//! [`names`], [`protocol`], [`service`] and [`tally`]. [`eval`] measures, [`report`] tells
+//! of a replay, and [`commands`] put it all together. `tests/rooms.rs` holds these arrows.
 
 mod capture;
 mod cli;
@@ -24,6 +24,7 @@ mod packet;
 mod plain;
 mod protocol;
 mod report;
+mod service;
 mod sketch;
 mod stop;
 mod tally;

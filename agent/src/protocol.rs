@@ -63,6 +63,12 @@ impl Protocol {
         }
     }
 
+    /// Whether what it carries begins with two ports.
+    #[inline]
+    pub fn has_ports(self) -> bool {
+        matches!(self, Self::Tcp | Self::Udp | Self::Sctp)
+    }
+
     /// As a label.
     pub fn name(self) -> &'static str {
         match self {

@@ -32,28 +32,29 @@ impl<N: Name> Fold<N> {
         }
     }
 
-    /// Adds packets of an edge whose id is known.
+    /// Adds packets of an edge whose id is known; where its arrival is.
     #[inline]
-    pub fn add(&mut self, name: N, id: u64, packets: u64, bytes: u64) {
+    pub fn add(&mut self, name: N, id: u64, packets: u64, bytes: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut slot = id as usize & mask;
         loop {
             let (round, at) = self.slots[slot];
             if round != self.round {
-                self.slots[slot] = (self.round, self.arrivals.len() as u32);
+                let at = self.arrivals.len();
+                self.slots[slot] = (self.round, at as u32);
                 self.arrivals.push(Arrival {
                     name,
                     id,
                     packets,
                     bytes,
                 });
-                return;
+                return at;
             }
             let arrival = &mut self.arrivals[at as usize];
             if arrival.id == id && arrival.name == name {
                 arrival.packets = arrival.packets.saturating_add(packets);
                 arrival.bytes = arrival.bytes.saturating_add(bytes);
-                return;
+                return at as usize;
             }
             slot = (slot + 1) & mask;
         }

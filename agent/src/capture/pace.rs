@@ -134,10 +134,9 @@ impl Extent {
         ends.end = ends.end.max(time);
     }
 
-    /// How long the file is, in nanoseconds, as far as neighbours confirm each
-    /// other.
-    pub fn length(&self) -> u64 {
-        self.ends.map_or(0, |ends| ends.end - ends.start)
+    /// From when to when neighbours confirm each other.
+    pub fn confirmed(&self) -> Option<Bounds> {
+        self.ends
     }
 
     /// The first and the last packet; none if there are none. The last one is
@@ -168,7 +167,7 @@ mod tests {
         let length = |times: &[u64]| {
             let mut extent = Extent::default();
             times.iter().for_each(|time| extent.add(*time));
-            extent.length()
+            extent.confirmed().map_or(0, |ends| ends.end - ends.start)
         };
         let good = [HOUR, HOUR + 1, HOUR + 2, 10 * HOUR, 10 * HOUR + 5];
         assert_eq!(length(&good), 9 * HOUR + 5, "a gap counts");

@@ -84,6 +84,18 @@ impl ReplayFile {
         }
     }
 
+    /// From the first packet of the first time it was played to the last of this
+    /// time, in nanoseconds.
+    fn length(&self) -> u64 {
+        let interfaces = self.interfaces.iter().flatten();
+        let ends = interfaces.filter_map(|interface| interface.extent.confirmed());
+        let ends = ends.reduce(|one, other| Bounds {
+            start: one.start.min(other.start),
+            end: one.end.max(other.end),
+        });
+        ends.map_or(0, |ends| ends.end - ends.start)
+    }
+
     #[inline]
     fn interface(&mut self, position: u32) -> Option<&mut FileInterface> {
         self.interfaces.get_mut(position as usize)?.as_mut()
@@ -141,19 +153,17 @@ impl<'a> Replay<'a> {
 
     /// Delivers all packets of a file.
     pub fn play(&mut self, file: &mut ReplayFile) {
-        let mut extent = Extent::default();
-        file.error = self.deliver(file, &mut extent).err();
+        file.error = self.deliver(file).err();
         file.hand_over();
-        let length = extent.length();
-        file.shift = file.shift.saturating_add(length).saturating_add(LOOP_GAP);
+        file.shift = file.length().saturating_add(LOOP_GAP);
     }
 
-    fn deliver(&mut self, file: &mut ReplayFile, extent: &mut Extent) -> Result<(), String> {
+    fn deliver(&mut self, file: &mut ReplayFile) -> Result<(), String> {
         let mut capture = CaptureFile::open(&file.path).map_err(|damage| damage.to_string())?;
         let bar = bar(capture.length());
         let mut pace = Pace::new(self.speed);
         while !self.stop.load(Relaxed) {
-            let packet = match capture.next() {
+            let mut packet = match capture.next() {
                 Ok(Some(packet)) => packet,
                 Ok(None) => break,
                 // A pipe seems to end when a signal comes.
@@ -165,13 +175,11 @@ impl<'a> Replay<'a> {
             {
                 continue;
             }
-            extent.add(packet.time);
             if let Some(early) = pace.early(packet.time) {
                 file.hand_over();
                 stop::wait(self.stop, early);
             }
-            let time = packet.time.saturating_add(file.shift);
-            let packet = Packet { time, ..packet };
+            packet.time = packet.time.saturating_add(file.shift);
             let delivered = match file.interface(packet.interface) {
                 Some(interface) => interface.deliver(&packet),
                 None => {
@@ -180,6 +188,7 @@ impl<'a> Replay<'a> {
                     let data = packet.data.to_vec();
                     let Packet {
                         wire_len,
+                        time,
                         link,
                         interface,
                         ..

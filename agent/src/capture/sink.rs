@@ -69,12 +69,17 @@ impl PacketSink {
             self.pending.ignored[Ignored::Sampled as usize] += 1;
         } else {
             match decode::decode(packet.link, packet.data, &self.decode) {
-                Ok(Decoded { pair, protocol }) => {
+                Ok(Decoded {
+                    pair,
+                    protocol,
+                    service,
+                }) => {
                     let (packets, bytes) = &mut self.pending.protocols[protocol as usize];
                     *packets += 1;
                     *bytes += u64::from(packet.wire_len);
                     let edge = Edge {
                         name: pair.name(),
+                        service,
                         bytes: packet.wire_len,
                         time: packet.time,
                     };

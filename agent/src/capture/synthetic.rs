@@ -22,6 +22,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const RATE: u64 = 1000;
 /// Time of the first packet.
 const START: u64 = 1_700_000_000;
+/// Port that is scanned.
+const SCANNED: u16 = 445;
+/// Bytes of a full packet.
+const BACKUP: usize = 1400;
 /// Bytes kept of each packet.
 const SNAPLEN: usize = 96;
 
@@ -79,8 +83,8 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
         |rng: &mut dyn rand::RngCore, n: u32| (rng.random::<f64>().powi(3) * f64::from(n)) as u32;
     let (src, dst, payload) = match rng.random_range(0..100) {
         // The nightly backup: few pairs, full packets.
-        0..8 => (office(7), server(0), 1400),
-        8..12 => (office(11), server(1), 1200),
+        0..8 => (office(7), server(0), BACKUP),
+        8..12 => (office(11), server(1), BACKUP - 200),
         // A scan of 10.200.0.0/16, in the first half.
         12..18 if through < 0.5 => (
             office(66),
@@ -105,14 +109,30 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
             }
         }
     };
+    let client = rng.random_range(1024..65535);
+    let (src_port, dst_port) = match (service(src, payload), service(dst, payload)) {
+        (Some(port), _) => (port, client),
+        (None, port) => (client, port.unwrap_or(SCANNED)),
+    };
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
         .ipv4(src.octets(), dst.octets(), 64)
-        .tcp(rng.random_range(1024..65535), 443, 0, 1024);
+        .tcp(src_port, dst_port, 0, 1024);
     let payload = vec![0; payload];
     let mut frame = Vec::with_capacity(builder.size(payload.len()));
     builder.write(&mut frame, &payload)?;
     let length = frame.len() as u32;
     Ok((frame, length))
+}
+
+/// The port of a server of the office; none of anyone else.
+fn service(ip: Ipv4Addr, payload: usize) -> Option<u16> {
+    const PORTS: [u16; 8] = [443, 445, 443, 443, 5432, 80, 22, 25];
+    match ip.octets() {
+        // The nightly backup.
+        [192, 0, 2, 1 | 2] if payload == BACKUP => Some(873),
+        [192, 0, 2, n] => Some(PORTS[usize::from(n) % PORTS.len()]),
+        _ => None,
+    }
 }
 
 /// Pairs in bursts: some are at it at any time, each for a few packets.

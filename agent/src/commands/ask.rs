@@ -8,7 +8,7 @@ use crate::cli::{Ask, Query, ReportFormat, Top};
 use crate::columns::Columns;
 use crate::endpoint::{Between, Endpoint};
 use crate::http::answers::{
-    self, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, NodeAnswer,
+    self, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, HeavyService, NodeAnswer,
 };
 use crate::http::client;
 use crate::names::show;
@@ -177,16 +177,22 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
         }
         let pair = |pair: &HeavyPair| {
             let [src, dst] = pair.names.show(pair.src, pair.dst);
-            (format!("{src} → {dst}"), pair.estimate)
+            let service = pair.service.map_or_else(String::new, |one| one.to_string());
+            (vec![format!("{src} → {dst}"), service], pair.estimate)
         };
-        let node = |node: &HeavyNode| (show(node.ip, node.name.as_deref()), node.estimate);
+        let node = |node: &HeavyNode| (vec![show(node.ip, node.name.as_deref())], node.estimate);
+        let service = |one: &HeavyService| (vec![one.service.to_string()], one.estimate);
         let rate = |estimate: &Estimate| per_second(estimate.bytes);
-        let mut list =
-            |title, entries: Vec<(String, Estimate)>| write_list(out, units, title, &entries, rate);
-        list("pairs", interface.pairs.iter().map(pair).collect())?;
-        list("sources", interface.sources.iter().map(node).collect())?;
+        let mut list = |titles: &[&str], entries: Vec<(Vec<String>, Estimate)>| {
+            write_list(out, units, titles, entries, rate)
+        };
+        let pairs = interface.pairs.iter().map(pair);
+        list(&["pairs", "service"], pairs.collect())?;
+        list(&["sources"], interface.sources.iter().map(node).collect())?;
         let destinations = interface.destinations.iter().map(node);
-        list("destinations", destinations.collect())?;
+        list(&["destinations"], destinations.collect())?;
+        let services = interface.services.iter().map(service);
+        list(&["services"], services.collect())?;
         write_fans(out, units, "fan-out", "destinations", &interface.fan_out)?;
         write_fans(out, units, "fan-in", "sources", &interface.fan_in)?;
         writeln!(out)?;
@@ -198,22 +204,22 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
 fn write_list(
     out: &mut impl Write,
     units: Units,
-    title: &str,
-    entries: &[(String, Estimate)],
+    titles: &[&str],
+    entries: Vec<(Vec<String>, Estimate)>,
     rate: impl Fn(&Estimate) -> Option<f64>,
 ) -> anyhow::Result<()> {
     if entries.is_empty() {
         return Ok(());
     }
-    let mut table = Columns::new(&[title], &["packets", "bytes", "rate"]);
-    for (name, estimate) in entries {
-        let rate = rate(estimate).map(|bytes| units.bits_per_second(8.0 * bytes));
-        table.push(vec![
-            name.clone(),
+    let mut table = Columns::new(titles, &["packets", "bytes", "rate"]);
+    for (mut cells, estimate) in entries {
+        let rate = rate(&estimate).map(|bytes| units.bits_per_second(8.0 * bytes));
+        cells.extend([
             units.count(estimate.packets),
             units.bytes(estimate.bytes),
             rate.unwrap_or_else(|| "–".into()),
         ]);
+        table.push(cells);
     }
     writeln!(out)?;
     Ok(table.write(out)?)

@@ -17,6 +17,7 @@ use crate::config::{self, Decap, Direction};
 use crate::edge::Pair;
 use crate::packet::Link;
 use crate::protocol::Protocol;
+use crate::service::Service;
 use crate::tally::Ignored;
 use network::Ip;
 
@@ -48,9 +49,11 @@ pub struct Decoded {
     pub pair: Pair,
     /// What the packet with these addresses carries.
     pub protocol: Protocol,
+    /// And for which service.
+    pub service: Service,
 }
 
-/// Source, destination and protocol of a packet, or why it has none.
+/// Source, destination and service of a packet, or why it has none.
 #[inline]
 pub fn decode(link: Link, data: &[u8], options: &Options) -> Result<Decoded, Ignored> {
     if options.direction != Direction::Both
@@ -74,10 +77,15 @@ fn addresses(outer: Ip<'_>, options: &Options) -> Result<Decoded, Ignored> {
     };
     match packet {
         Ip::V6(_) if !options.ipv6 => Err(Ignored::Ipv6Off),
-        packet => Ok(Decoded {
-            pair: packet.pair()?,
-            protocol: packet.protocol(),
-        }),
+        packet => {
+            let pair = packet.pair()?;
+            let (protocol, service) = packet.carries();
+            Ok(Decoded {
+                pair,
+                protocol,
+                service,
+            })
+        }
     }
 }
 

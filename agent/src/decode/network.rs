@@ -9,10 +9,13 @@ use etherparse::{
 
 use crate::edge::Pair;
 use crate::protocol::Protocol;
+use crate::service::Service;
 use crate::tally::Ignored;
 
 /// Where an IPv4 header has its protocol.
 const V4_PROTOCOL: usize = 9;
+/// The bits before it that say where in the packet a fragment begins.
+const V4_OFFSET: u16 = 0x1fff;
 /// Where an IPv6 header has the kind of what follows it.
 const V6_NEXT: usize = 6;
 /// Length of an IPv6 header.
@@ -64,25 +67,47 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// What it carries, behind all extension headers; a later fragment, too, has
-    /// the number. Where the capture ends before it, it is none of those known.
+    /// What it carries, behind all extension headers, and for which service. A later
+    /// fragment has the protocol, too, but no ports. Where the capture ends before
+    /// it, it is none of those known.
     #[inline]
-    pub fn protocol(self) -> Protocol {
-        let number = match self {
-            Self::V4(data) => match (data.get(V4_PROTOCOL), data.first()) {
-                (Some(&AUTHENTICATION), Some(head)) => {
-                    let header = 4 * usize::from(head & 0xf);
-                    behind(AUTHENTICATION, data.get(header..).unwrap_or_default())
+    pub fn carries(self) -> (Protocol, Service) {
+        let (number, transport) = match self {
+            Self::V4(data) => match data.first_chunk::<{ V4_PROTOCOL + 1 }>() {
+                Some(head) => {
+                    let header = 4 * usize::from(head[0] & 0xf);
+                    let offset = u16::from_be_bytes([head[6], head[7]]) & V4_OFFSET;
+                    let number = head[V4_PROTOCOL];
+                    match offset {
+                        0 if number == AUTHENTICATION => {
+                            behind(number, data.get(header..).unwrap_or_default())
+                        }
+                        0 => (number, data.get(header..)),
+                        _ => (number, None),
+                    }
                 }
-                (number, _) => number.copied().unwrap_or(u8::MAX),
+                None => (u8::MAX, Some(&[][..])),
             },
-            Self::V6(data) => match data.get(V6_NEXT) {
-                Some(next @ (6 | 17 | 58)) => *next,
-                Some(next) => behind(*next, data.get(V6_HEADER..).unwrap_or_default()),
-                None => u8::MAX,
-            },
+            Self::V6(data) => {
+                let rest = data.get(V6_HEADER..).unwrap_or_default();
+                match data.get(V6_NEXT) {
+                    Some(next @ (6 | 17 | 58)) => (*next, Some(rest)),
+                    Some(next) => behind(*next, rest),
+                    None => (u8::MAX, Some(rest)),
+                }
+            }
         };
-        Protocol::of(number)
+        let protocol = Protocol::of(number);
+        let service = match transport {
+            None => Service::FRAGMENT,
+            Some(&[a, b, c, d, ..]) if protocol.has_ports() => Service::between(
+                protocol,
+                u16::from_be_bytes([a, b]),
+                u16::from_be_bytes([c, d]),
+            ),
+            Some(_) => Service::of(protocol),
+        };
+        (protocol, service)
     }
 
     /// What it carries, after all extension headers, in one pass over them;
@@ -114,10 +139,10 @@ impl<'a> Ip<'a> {
     }
 }
 
-/// The number behind extension headers, the first of which is a `number`. Few
-/// packets have any.
+/// The number behind extension headers, the first of which is a `number`, and what
+/// follows them; none of a later fragment. Few packets have any.
 #[cold]
-fn behind(mut number: u8, mut data: &[u8]) -> u8 {
+fn behind(mut number: u8, mut data: &[u8]) -> (u8, Option<&[u8]>) {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const FRAGMENT: u8 = 44;
@@ -129,12 +154,12 @@ fn behind(mut number: u8, mut data: &[u8]) -> u8 {
         let size = match number {
             HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY => 8 * (1 + length),
             AUTHENTICATION => 4 * (2 + length),
-            FRAGMENT if u16::from_be_bytes(*offset) >> 3 != 0 => return *next,
+            FRAGMENT if u16::from_be_bytes(*offset) >> 3 != 0 => return (*next, None),
             FRAGMENT => 8,
             _ => break,
         };
         number = *next;
         data = data.get(size..).unwrap_or_default();
     }
-    number
+    (number, Some(data))
 }

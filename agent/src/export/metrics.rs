@@ -36,6 +36,7 @@ use super::snapshot::{Exported, InterfaceView, Snapshot};
 use super::text::{Family, Kind, escape};
 use super::watched;
 use crate::edge::Pair;
+use crate::service::Service;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
 const IGNORED: &str = "crane_capture_ignored_packets_total";
@@ -310,6 +311,8 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
     write_list(text, snapshot, "top_destination", receivers, |of| {
         &of.destinations
     });
+    let services = "of the heaviest services";
+    write_list(text, snapshot, "top_service", services, |of| &of.services);
 }
 
 /// Who talks with most others, in each direction.
@@ -360,7 +363,7 @@ fn write_list<K>(
     }
 }
 
-/// The labels of a pair or a node.
+/// The labels of a pair, a node or a service.
 pub(super) struct Labels<'a, K>(pub(super) &'a K);
 
 impl Display for Labels<'_, Pair> {
@@ -372,6 +375,16 @@ impl Display for Labels<'_, Pair> {
 impl Display for Labels<'_, IpAddr> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ",ip=\"{}\"", self.0)
+    }
+}
+
+impl Display for Labels<'_, Service> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ",protocol=\"{}\",port=\"", self.0.protocol())?;
+        if let Some(port) = self.0.port() {
+            write!(f, "{port}")?;
+        }
+        f.write_str("\"")
     }
 }
 

@@ -1,5 +1,6 @@
 //! What readers see: an immutable picture of all interfaces, swapped whole.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,6 +11,7 @@ use super::fans::FanLists;
 use super::hitters::Hitters;
 use crate::edge::Pair;
 use crate::names::{Group, Names};
+use crate::service::Service;
 use crate::tally::Tally;
 
 /// All interfaces at one moment.
@@ -79,6 +81,10 @@ pub struct WindowView {
     pub sources: Hitters<IpAddr>,
     /// The heaviest receivers.
     pub destinations: Hitters<IpAddr>,
+    /// The heaviest services.
+    pub services: Hitters<Service>,
+    /// The main service of each heavy pair, as far as it is known.
+    pub main_services: BTreeMap<Pair, Service>,
     /// Who talks with most others.
     pub fans: FanLists,
 }
@@ -92,6 +98,8 @@ pub struct Exported {
     pub sources: Hitters<IpAddr>,
     /// The heaviest receivers.
     pub destinations: Hitters<IpAddr>,
+    /// The heaviest services.
+    pub services: Hitters<Service>,
     /// Who talks with most others.
     pub fans: FanLists,
     /// Estimates for the watch list.

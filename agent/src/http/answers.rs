@@ -15,6 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::export::fans::NodePeers;
 use crate::export::snapshot::{InterfaceView, WindowView};
 use crate::names::{Group, Names, PairNames, name_of};
+use crate::service::Service;
 use crate::sketch::answer::WindowName;
 use crate::sketch::estimate::{Estimate, PeerEstimate};
 
@@ -137,6 +138,9 @@ pub struct InterfaceHitters {
     pub sources: Vec<HeavyNode>,
     /// Who receives.
     pub destinations: Vec<HeavyNode>,
+    /// For what.
+    #[serde(default)]
+    pub services: Vec<HeavyService>,
     /// Who sends to most others.
     #[serde(default)]
     pub fan_out: Vec<FanNode>,
@@ -155,6 +159,9 @@ pub struct HeavyPair {
     /// Names of their networks.
     #[serde(flatten)]
     pub names: PairNames,
+    /// For what most of its packets are, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
     /// How much.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -168,6 +175,17 @@ pub struct HeavyNode {
     /// Name of its network, if any are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// How much.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+}
+
+/// A heavy service.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HeavyService {
+    /// Its protocol and port.
+    #[serde(flatten)]
+    pub service: Service,
     /// How much.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -301,13 +319,14 @@ impl From<&Group> for GroupTraffic {
 }
 
 impl HeavyPair {
-    /// A pair with its names.
-    pub fn new(flow: &Flow<Pair>, names: Option<&Names>) -> Self {
+    /// A pair with its names, in this window.
+    pub fn new(flow: &Flow<Pair>, window: &WindowView, names: Option<&Names>) -> Self {
         let (src, dst) = (flow.key.src(), flow.key.dst());
         Self {
             src,
             dst,
             names: PairNames::of(names, src, dst),
+            service: window.main_services.get(&flow.key).copied(),
             estimate: flow.into(),
         }
     }
@@ -319,6 +338,15 @@ impl HeavyNode {
         Self {
             ip: flow.key,
             name: name_of(names, flow.key),
+            estimate: flow.into(),
+        }
+    }
+}
+
+impl From<&Flow<Service>> for HeavyService {
+    fn from(flow: &Flow<Service>) -> Self {
+        Self {
+            service: flow.key,
             estimate: flow.into(),
         }
     }

@@ -147,13 +147,16 @@ async fn heavy_hitters(
             interface: view.name.clone(),
             window: which,
             state: window.into(),
-            pairs: list(&window.pairs, by_bytes, |flow| HeavyPair::new(flow, names)),
+            pairs: list(&window.pairs, by_bytes, |flow| {
+                HeavyPair::new(flow, window, names)
+            }),
             sources: list(&window.sources, by_bytes, |flow| {
                 HeavyNode::new(flow, names)
             }),
             destinations: list(&window.destinations, by_bytes, |flow| {
                 HeavyNode::new(flow, names)
             }),
+            services: list(&window.services, by_bytes, |flow| flow.into()),
             fan_out: fans(&window.fans.out, names),
             fan_in: fans(&window.fans.into, names),
         });

@@ -22,7 +22,7 @@ use crate::sketch::summary::Summary;
 use crate::sketch::window::Bounds;
 use fans::FanRow;
 use groups::{GroupRow, Protocols};
-use rows::{AskedRow, ConversationRow, NodeRow, PairRow, rows};
+use rows::{AskedRow, ConversationRow, NodeRow, PairRow, ServiceRow, rows};
 use total::Total;
 use verify::Verify;
 
@@ -94,6 +94,8 @@ pub struct CaptureReport {
     sources_bytes: Vec<NodeRow>,
     destinations: Vec<NodeRow>,
     destinations_bytes: Vec<NodeRow>,
+    services: Vec<ServiceRow>,
+    services_bytes: Vec<ServiceRow>,
     fan_out: Vec<FanRow>,
     fan_in: Vec<FanRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -187,6 +189,7 @@ impl CaptureReport {
     ) -> Self {
         let tally = &summary.tally;
         let (names, groups) = (summary.names.as_deref(), summary.groups.as_deref());
+        let mains = &summary.main_services;
         let conversations = summary.conversations.iter();
         let conversations = conversations.map(|one| ConversationRow::new(one, names));
         let [fan_out, fan_in] = [&summary.fans.out, &summary.fans.into].map(|list| {
@@ -218,12 +221,14 @@ impl CaptureReport {
             exact: summary.exact,
             pairs: summary.pairs,
             complete_above: complete_above(summary),
-            top: rows(&summary.top.by_packets, names),
-            top_bytes: rows(&summary.top.by_bytes, names),
+            top: PairRow::with_services(&summary.top.by_packets, mains, names),
+            top_bytes: PairRow::with_services(&summary.top.by_bytes, mains, names),
             sources: rows(&summary.sources.by_packets, names),
             sources_bytes: rows(&summary.sources.by_bytes, names),
             destinations: rows(&summary.destinations.by_packets, names),
             destinations_bytes: rows(&summary.destinations.by_bytes, names),
+            services: rows(&summary.services.by_packets, names),
+            services_bytes: rows(&summary.services.by_bytes, names),
             fan_out: fan_out.collect(),
             fan_in: fan_in.collect(),
             conversations: conversations.collect(),

@@ -1,5 +1,6 @@
 //! Rows of the lists in a report.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crane_model::Flow;
@@ -8,6 +9,7 @@ use serde::Serialize;
 use crate::edge::Pair;
 use crate::endpoint::{Between, Endpoint};
 use crate::names::{Names, PairNames, name_of};
+use crate::service::Service;
 use crate::sketch::answer::{About, Asked};
 use crate::sketch::conversations::Conversation;
 use crate::sketch::estimate::{Estimate, PeerEstimate};
@@ -19,6 +21,9 @@ pub struct PairRow {
     pub dst: IpAddr,
     #[serde(flatten)]
     pub names: PairNames,
+    /// For what most of its packets are, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
     #[serde(flatten)]
     pub counts: Estimate,
 }
@@ -37,6 +42,40 @@ impl Row<Pair> for PairRow {
             src,
             dst,
             names: PairNames::of(names, src, dst),
+            service: None,
+            counts: flow.into(),
+        }
+    }
+}
+
+impl PairRow {
+    /// Rows with the main services of their pairs.
+    pub fn with_services(
+        flows: &[Flow<Pair>],
+        services: &BTreeMap<Pair, Service>,
+        names: Option<&Names>,
+    ) -> Vec<Self> {
+        let row = |flow: &Flow<Pair>| Self {
+            service: services.get(&flow.key).copied(),
+            ..Self::new(flow, names)
+        };
+        flows.iter().map(row).collect()
+    }
+}
+
+/// What a service had.
+#[derive(Debug, Serialize)]
+pub struct ServiceRow {
+    #[serde(flatten)]
+    pub service: Service,
+    #[serde(flatten)]
+    pub counts: Estimate,
+}
+
+impl Row<Service> for ServiceRow {
+    fn new(flow: &Flow<Service>, _: Option<&Names>) -> Self {
+        Self {
+            service: flow.key,
             counts: flow.into(),
         }
     }
@@ -62,7 +101,7 @@ impl Row<IpAddr> for NodeRow {
     }
 }
 
-/// What is known of a pair or a node, with the names of networks if there are any.
+/// What is known of a pair, a node or a service, with the names of networks if there are any.
 pub trait Row<K> {
     /// The row of a flow.
     fn new(flow: &Flow<K>, names: Option<&Names>) -> Self;

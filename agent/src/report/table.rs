@@ -158,19 +158,21 @@ impl CaptureReport {
     }
 
     fn write_lists(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
-        let (pairs, sources, destinations) = match style.by {
-            By::Packets => (&self.top, &self.sources, &self.destinations),
+        let (pairs, sources, destinations, services) = match style.by {
+            By::Packets => (&self.top, &self.sources, &self.destinations, &self.services),
             By::Bytes => (
                 &self.top_bytes,
                 &self.sources_bytes,
                 &self.destinations_bytes,
+                &self.services_bytes,
             ),
         };
         let rows = pairs.iter().map(|row| {
-            let ends = row.ends().to_vec();
-            (ends, &row.counts)
+            let [source, destination] = row.ends();
+            let service = row.service.map_or_else(String::new, |one| one.to_string());
+            (vec![source, destination, service], &row.counts)
         });
-        self.write_list(out, style, &["source", "destination"], rows)?;
+        self.write_list(out, style, &["source", "destination", "service"], rows)?;
         for (title, nodes) in [("source", sources), ("destination", destinations)] {
             let rows = nodes.iter().map(|row| {
                 let node = show(row.ip, row.name.as_deref());
@@ -178,7 +180,9 @@ impl CaptureReport {
             });
             self.write_list(out, style, &[title], rows)?;
         }
-        Ok(())
+        let rows = services.iter();
+        let rows = rows.map(|row| (vec![row.service.to_string()], &row.counts));
+        self.write_list(out, style, &["service"], rows)
     }
 
     fn write_list<'a>(

@@ -1,5 +1,5 @@
-//! A batch: packets folded by pair, by source and by destination, as the
-//! sketches of a window store them.
+//! A batch: packets folded by pair, by source, by destination and by service, as
+//! the sketches of a window store them.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use crane_model::{Arrival, Secret};
 
 use super::slot::Slot;
 use crate::edge::Ends;
+use crate::service::Service;
 
 /// When a batch is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum Cut {
 pub struct Batch {
     /// By source and destination.
     pub pairs: Pairs,
-    /// By each of them.
+    /// By each of them, and by service.
     pub nodes: Nodes,
 }
 
@@ -41,15 +42,21 @@ pub struct Pairs {
     pub bytes: u64,
     /// Time of the latest of them.
     pub latest: u64,
+    /// Packets that each packet stands for.
+    scale: u64,
 }
 
-/// The same packets folded by source, and by destination.
+/// The same packets folded by source, by destination and by service.
 #[derive(Default)]
 pub struct Nodes {
     /// Of pairs of IPv4 addresses.
     pub narrow: FoldedNodes<Narrow>,
     /// Of pairs of IPv6 addresses.
     pub wide: FoldedNodes<Wide>,
+    /// Services of both.
+    services: Fold<Narrow>,
+    codes: Vec<Narrow>,
+    ids: Vec<u64>,
     /// Whether it is done for this batch.
     folded: bool,
 }
@@ -58,9 +65,11 @@ pub struct Nodes {
 #[derive(Default)]
 pub struct FoldedPairs<N> {
     names: Vec<N>,
-    lengths: Vec<u32>,
+    packets: Vec<(Service, u32)>,
     ids: Vec<u64>,
     fold: Fold<N>,
+    /// Of each pair, and by how many packets more than others.
+    services: Vec<(Service, u32)>,
 }
 
 /// Nodes with names of one kind.
@@ -83,10 +92,11 @@ impl Batch {
         pairs.narrow.clear();
         pairs.wide.clear();
         (pairs.packets, pairs.bytes, pairs.latest) = (0, 0, 0);
+        pairs.scale = scale;
         for edge in Slot::edges(slots) {
             match edge.name {
-                AnyName::Narrow(name) => pairs.narrow.push(name, edge.bytes),
-                AnyName::Wide(name) => pairs.wide.push(name, edge.bytes),
+                AnyName::Narrow(name) => pairs.narrow.push(name, edge.service, edge.bytes),
+                AnyName::Wide(name) => pairs.wide.push(name, edge.service, edge.bytes),
             }
             pairs.packets += scale;
             pairs.bytes += u64::from(edge.bytes) * scale;
@@ -112,28 +122,63 @@ impl Nodes {
             self.narrow.fold(secret, Secret::ids_narrow, narrow);
             self.wide
                 .fold(secret, Secret::ids_wide, pairs.wide.arrivals());
+            self.fold_services(secret, pairs);
         }
+    }
+
+    fn fold_services(&mut self, secret: &Secret, pairs: &Pairs) {
+        let packets = || pairs.narrow.packets.iter().chain(&pairs.wide.packets);
+        self.codes.clear();
+        let codes = packets().map(|(service, _)| [service.code().into()]);
+        self.codes.extend(codes);
+        secret.ids_narrow(&self.codes, &mut self.ids);
+        self.services.begin(self.codes.len());
+        for ((code, id), (_, bytes)) in self.codes.iter().zip(&self.ids).zip(packets()) {
+            let bytes = u64::from(*bytes) * pairs.scale;
+            self.services.add(*code, *id, pairs.scale, bytes);
+        }
+    }
+
+    /// By service.
+    pub fn services(&self) -> &[Arrival<Narrow>] {
+        self.services.arrivals()
     }
 }
 
 impl<N: Ends> FoldedPairs<N> {
     fn clear(&mut self) {
         self.names.clear();
-        self.lengths.clear();
+        self.packets.clear();
     }
 
-    fn push(&mut self, name: N, bytes: u32) {
+    fn push(&mut self, name: N, service: Service, bytes: u32) {
         self.names.push(name);
-        self.lengths.push(bytes);
+        self.packets.push((service, bytes));
     }
 
     fn fold(&mut self, secret: &Secret, make_ids: MakeIds<N>, scale: u64) {
         make_ids(secret, &self.names, &mut self.ids);
         self.fold.begin(self.names.len());
-        let packets = self.names.iter().zip(&self.ids).zip(&self.lengths);
-        for ((name, id), bytes) in packets {
-            self.fold.add(*name, *id, scale, u64::from(*bytes) * scale);
+        self.services.clear();
+        let packets = self.names.iter().zip(&self.ids).zip(&self.packets);
+        for ((name, id), (service, bytes)) in packets {
+            let at = self.fold.add(*name, *id, scale, u64::from(*bytes) * scale);
+            // Fragments belong to something whose ports are not known.
+            let vote = u32::from(*service != Service::FRAGMENT);
+            match self.services.get_mut(at) {
+                None => self.services.push((*service, vote)),
+                Some(_) if vote == 0 => {}
+                Some((main, votes)) if main == service => *votes += 1,
+                Some(main @ (_, 0)) => *main = (*service, 1),
+                Some((_, votes)) => *votes -= 1,
+            }
         }
+    }
+
+    /// The service that most packets of each pair are of, if more than half are,
+    /// and how many more than others.
+    pub fn main_services(&self) -> impl Iterator<Item = (Service, u32)> {
+        self.services.iter().copied()
     }
 
     /// All of them.
@@ -185,6 +230,12 @@ mod tests {
     use std::collections::BTreeMap;
     use std::net::Ipv6Addr;
 
+    use crate::protocol::Protocol;
+
+    fn service(n: u32) -> Service {
+        Service::between(Protocol::Tcp, (n % 10) as u16, u16::MAX)
+    }
+
     #[test]
     fn nothing_is_lost_and_nothing_twice() {
         let mut batch = Batch::default();
@@ -207,6 +258,7 @@ mod tests {
                 };
                 let edge = Edge {
                     name: pair.name(),
+                    service: service(n),
                     bytes: n,
                     time: u64::from(n),
                 };
@@ -243,6 +295,12 @@ mod tests {
                 assert_eq!(sum(|packets, _| packets), pairs.packets);
                 assert_eq!(sum(|_, bytes| bytes), pairs.bytes);
                 assert!(narrow.len() <= 64, "folded again by node");
+            }
+            let services = nodes.services();
+            assert_eq!(services.len(), (size as usize).min(10));
+            for one in services {
+                let of = (0..size).filter(|n| one.name == [u64::from(service(*n).code())]);
+                assert_eq!(one.packets, 3 * of.count() as u64);
             }
             assert_eq!(pairs.latest, u64::from(size.saturating_sub(1)));
         }

@@ -11,11 +11,17 @@ use std::sync::Arc;
 use crane_model::fan;
 use crane_model::{Allowance, Pool};
 
+use super::main_services;
 use crate::config::size::Size;
 use crate::config::{self, ConfigError};
 
-/// Sketches of a window: pairs, sources and destinations.
-const SKETCHES: u64 = 3;
+/// Sketches of a window: pairs, sources, destinations and services.
+const SKETCHES: u64 = 4;
+/// There are few services: they have one part in so many of a window at most.
+const SERVICE_SHARE: u64 = 32;
+/// And the main services of pairs this part.
+const MAIN_SHARE: u64 = 128;
+const LEAST_MAIN: u64 = main_services::LEAST as u64;
 /// Beside them fan-out and fan-in, with at least this much each.
 const FANS: u64 = 2;
 const LEAST_FAN: u64 = fan::LEAST as u64;
@@ -44,7 +50,7 @@ impl Budget {
     ) -> Result<Self, ConfigError> {
         let (memory, total) = (config.memory, config.memory_total);
         let least = least as u64;
-        let set_aside = windows * (SKETCHES * least + FANS * LEAST_FAN);
+        let set_aside = windows * (SKETCHES * least + FANS * LEAST_FAN + LEAST_MAIN);
         if memory.0 < set_aside {
             return Err(ConfigError::new(
                 format_args!("sketch.memory = {memory}"),
@@ -88,9 +94,28 @@ impl Budget {
         self.allowance(LEAST_FAN, self.fan() - LEAST_FAN)
     }
 
-    /// What sketches of a window may have beyond what is set aside.
+    /// What a sketch of services may use.
+    pub fn for_services(&self) -> Allowance {
+        self.allowance(self.least, self.services() - self.least)
+    }
+
+    /// What the main services of pairs may use, taken like that of a fan.
+    pub fn for_main_services(&self) -> Allowance {
+        self.allowance(LEAST_MAIN, self.main_services() - LEAST_MAIN)
+    }
+
+    /// What sketches of pairs and nodes may have beyond what is set aside.
     fn beyond(&self) -> u64 {
-        self.per_window - FANS * self.fan() - SKETCHES * self.least
+        let small = FANS * self.fan() + self.services() + self.main_services();
+        self.per_window - small - (SKETCHES - 1) * self.least
+    }
+
+    fn services(&self) -> u64 {
+        (self.per_window / SERVICE_SHARE).max(self.least)
+    }
+
+    fn main_services(&self) -> u64 {
+        (self.per_window / MAIN_SHARE).max(LEAST_MAIN)
     }
 
     fn fan(&self) -> u64 {
@@ -112,7 +137,7 @@ mod tests {
     use super::*;
 
     const LEAST: usize = 4096;
-    const WINDOW: u64 = 3 * LEAST as u64 + 2 * LEAST_FAN;
+    const WINDOW: u64 = 4 * LEAST as u64 + 2 * LEAST_FAN + LEAST_MAIN;
 
     fn budget(memory: u64, total: u64, interfaces: usize) -> Result<Budget, ConfigError> {
         let config = config::Sketch {
@@ -127,11 +152,12 @@ mod tests {
     fn the_total_is_kept_and_what_is_given_back_can_be_had_again() {
         let budget = budget(40 * WINDOW, 60 * WINDOW, 4).unwrap();
         let window = || {
-            let (pairs, nodes) = (budget.for_pairs(), budget.for_nodes());
             [
-                pairs,
-                nodes,
+                budget.for_pairs(),
                 budget.for_nodes(),
+                budget.for_nodes(),
+                budget.for_services(),
+                budget.for_main_services(),
                 budget.for_fan(),
                 budget.for_fan(),
             ]
@@ -165,12 +191,12 @@ mod tests {
     #[test]
     fn impossible_budgets_are_refused() {
         for (memory, total, interfaces, says) in [
-            (WINDOW, 64 * WINDOW, 1, "at least 48KiB"),
+            (WINDOW, 64 * WINDOW, 1, "at least 57KiB"),
             (
                 4 * WINDOW,
                 4 * WINDOW,
                 3,
-                "3 interfaces, they need at least 144KiB",
+                "3 interfaces, they need at least 171KiB",
             ),
         ] {
             let error = budget(memory, total, interfaces).err().unwrap().to_string();

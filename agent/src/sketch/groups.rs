@@ -80,6 +80,7 @@ mod tests {
     use super::*;
     use crate::edge::{Edge, Pair};
     use crate::names::Prefixes;
+    use crate::service::Service;
     use crate::sketch::slot::Slot;
 
     /// Many pairs, again and again, and as many names as there can be.
@@ -114,6 +115,7 @@ mod tests {
                 Slot::write(
                     &Edge {
                         name,
+                        service: Service::FRAGMENT,
                         bytes,
                         time: 0,
                     },

@@ -236,6 +236,7 @@ impl Interface {
             true => conversations::heaviest(sketches, top, wanted.by)?,
             false => Vec::new(),
         };
+        let heaviest = sketches.heaviest_pairs(top);
         Ok(Summary {
             name: self.name.clone(),
             tally: Arc::clone(&self.tally),
@@ -249,10 +250,12 @@ impl Interface {
             wanted_top: top,
             stored_packets: widest.packets,
             stored_bytes: widest.bytes,
-            top: sketches.heaviest_pairs(top),
             sources: sketches.heaviest_sources(top),
             destinations: sketches.heaviest_destinations(top),
+            services: sketches.heaviest_services(top),
+            main_services: sketches.main_services(heaviest.union()),
             fans: sketches.largest_fans(top),
+            top: heaviest,
             conversations,
             asked: sketches.asked(&wanted.ask, self.names())?,
             names: self.windows.groups().map(Groups::names).cloned(),
@@ -301,6 +304,7 @@ mod tests {
     use crate::config;
     use crate::config::length::WindowLength;
     use crate::edge::{Edge, Pair};
+    use crate::service::Service;
     use crate::sketch::ring::ring;
     use crate::sketch::window::Cadence;
 
@@ -330,6 +334,7 @@ mod tests {
         let (src, dst) = (1u128.into(), 2u128.into());
         let edge = Edge {
             name: Pair::V6(src, dst).name(),
+            service: Service::FRAGMENT,
             bytes: 100,
             time: 0,
         };

@@ -14,6 +14,7 @@ mod fans;
 mod groups;
 mod interface;
 pub mod key;
+mod main_services;
 pub mod past;
 pub mod pipeline;
 mod query;

@@ -103,6 +103,7 @@ mod tests {
     use super::*;
     use crate::config;
     use crate::edge::{Edge, Pair};
+    use crate::service::Service;
     use crate::sketch::batch::Cut;
     use crate::sketch::budget::Budget;
     use crate::sketch::interface::{Buffers, Options, Progress};
@@ -157,6 +158,7 @@ mod tests {
         for n in pairs {
             let edge = Edge {
                 name: pair(n).name(),
+                service: Service::FRAGMENT,
                 bytes: 100,
                 time,
             };

@@ -1,6 +1,8 @@
-//! The sketches of one window: who talks to whom, who sends, who receives.
+//! The sketches of one window: who talks to whom, who sends, who receives, and
+//! for what.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use super::answer::{About, Asked, By};
 use super::batch::Batch;
 use super::budget::Budget;
 use super::fans::Fans;
+use super::main_services::MainServices;
 use super::sampling::Sampling;
 use super::weights;
 use crate::config;
@@ -21,6 +24,7 @@ use crate::endpoint::{Between, Endpoint};
 use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
 use crate::names::Names;
+use crate::service::Service;
 
 /// Pairs in a batch from which on it pays to wake another core.
 const WORTH_SHARING: usize = 512;
@@ -39,8 +43,13 @@ pub struct Sketches {
     pub pairs: Crane,
     sources: Crane,
     destinations: Crane,
+    /// By protocol and port.
+    services: Crane,
     /// With how many others each node talks.
     fans: Fans,
+    /// For what heavy pairs talk.
+    main_services: MainServices,
+    secret: Secret,
 }
 
 impl Blueprint {
@@ -71,7 +80,10 @@ impl Blueprint {
             pairs: crane(budget.for_pairs())?.with_sample(),
             sources: crane(budget.for_nodes())?,
             destinations: crane(budget.for_nodes())?,
+            services: crane(budget.for_services())?,
             fans: Fans::new(budget, self.secret)?,
+            main_services: MainServices::new(budget.for_main_services()),
+            secret: self.secret,
         })
     }
 
@@ -92,18 +104,24 @@ impl Blueprint {
 }
 
 impl Sketches {
-    /// Bytes of all three, and of fan-out and fan-in.
+    /// Bytes of all of it.
     pub fn memory_bytes(&self) -> usize {
-        let cranes = [&self.pairs, &self.sources, &self.destinations];
+        let cranes = [
+            &self.pairs,
+            &self.sources,
+            &self.destinations,
+            &self.services,
+        ];
         let cranes: usize = cranes.into_iter().map(Crane::memory_bytes).sum();
-        cranes + self.fans.memory_bytes()
+        cranes + self.fans.memory_bytes() + self.main_services.memory_bytes()
     }
 
     /// Whether counts may be too low because a cell is full.
     pub fn is_saturated(&self) -> crane_model::Result<bool> {
         Ok(self.pairs.is_saturated()?
             || self.sources.is_saturated()?
-            || self.destinations.is_saturated()?)
+            || self.destinations.is_saturated()?
+            || self.services.is_saturated()?)
     }
 
     /// All pairs that are known by name, among them the heaviest.
@@ -119,6 +137,33 @@ impl Sketches {
     /// All receivers that are known by name, among them the heaviest.
     pub fn named_destinations(&self) -> impl Iterator<Item = Flow<IpAddr>> {
         self.named(&self.destinations, node_of_name)
+    }
+
+    /// All services that are known by name, among them the heaviest.
+    pub fn named_services(&self) -> impl Iterator<Item = Flow<Service>> {
+        let named = self.services.named::<Narrow>();
+        let named = named.map(|flow| flow.rename(|[code]| Service::of_code(code as u32)));
+        named.map(|flow| self.sampling.honest(flow))
+    }
+
+    /// The `top` heaviest services, as far as none is missing.
+    pub fn heaviest_services(&self, top: usize) -> Hitters<Service> {
+        complete(Hitters::of(self.named_services(), top), &self.services)
+    }
+
+    /// For what most packets of these pairs are, as far as is known.
+    pub fn main_services<'a>(
+        &self,
+        pairs: impl Iterator<Item = &'a Flow<Pair>>,
+    ) -> BTreeMap<Pair, Service> {
+        let main = |flow: &Flow<Pair>| {
+            let id = match flow.key.name() {
+                AnyName::Narrow(name) => self.secret.id(&name),
+                AnyName::Wide(name) => self.secret.id(&name),
+            };
+            Some((flow.key, self.main_services.of(id)?))
+        };
+        pairs.filter_map(main).collect()
     }
 
     fn named<K>(&self, crane: &Crane, key: fn(AnyName) -> K) -> impl Iterator<Item = Flow<K>> {
@@ -269,18 +314,20 @@ impl Sketches {
     }
 
     /// Stores a batch in all of them. Where another core is idle it does one half.
-    pub fn store(&mut self, batch: &mut Batch, secret: &Secret) -> crane_model::Result<()> {
+    pub fn store(&mut self, batch: &mut Batch) -> crane_model::Result<()> {
         let Batch { pairs, nodes } = batch;
-        let pairs = &*pairs;
+        let (pairs, secret) = (&*pairs, &self.secret);
         let by_pair = |crane: &mut Crane| {
             crane.store(pairs.narrow.arrivals())?;
             crane.store(pairs.wide.arrivals())
         };
-        let (sources, destinations, fans) =
-            (&mut self.sources, &mut self.destinations, &mut self.fans);
+        let (sources, destinations) = (&mut self.sources, &mut self.destinations);
+        let (services, fans, main) = (&mut self.services, &mut self.fans, &mut self.main_services);
         let mut by_node = move || {
             nodes.fold(secret, pairs);
             fans.store(pairs, nodes);
+            main.store(pairs);
+            services.store(nodes.services())?;
             sources.store(nodes.narrow.sources())?;
             sources.store(nodes.wide.sources())?;
             destinations.store(nodes.narrow.destinations())?;
@@ -374,13 +421,14 @@ mod tests {
                 let pair = Pair::V4([10, 0, 0, 1].into(), (round * 2000 + n).into());
                 let edge = Edge {
                     name: pair.name(),
+                    service: Service::FRAGMENT,
                     bytes: 100,
                     time: 0,
                 };
                 Slot::write(&edge, &mut slots);
             }
             batch.fold(blueprint.secret(), &slots, 1);
-            sketches.store(&mut batch, blueprint.secret()).unwrap();
+            sketches.store(&mut batch).unwrap();
             let weight = sketches.memory_bytes() as u64;
             assert!(weight <= memory, "{weight} > {memory}");
         }

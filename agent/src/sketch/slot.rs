@@ -3,6 +3,7 @@
 use crane_model::name::AnyName;
 
 use crate::edge::Edge;
+use crate::service::{self, Service};
 
 /// An edge in 24 bytes, or the first or second half of one: IPv6 takes two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -10,16 +11,19 @@ pub struct Slot([u64; 3]);
 
 /// Set in a slot that goes on in the next one.
 const GOES_ON: u64 = 1 << 32;
+/// Where the service begins, behind the length.
+const SERVICE: u32 = 33;
+const _: () = assert!(SERVICE + service::BITS <= u64::BITS);
 
 impl Slot {
     /// Appends an edge.
     #[inline]
     pub fn write(edge: &Edge, slots: &mut Vec<Self>) {
-        let bytes = u64::from(edge.bytes);
+        let head = u64::from(edge.service.code()) << SERVICE | u64::from(edge.bytes);
         match edge.name {
-            AnyName::Narrow([name]) => slots.push(Self([bytes, edge.time, name])),
+            AnyName::Narrow([name]) => slots.push(Self([head, edge.time, name])),
             AnyName::Wide([first, rest @ ..]) => {
-                slots.extend([Self([bytes | GOES_ON, edge.time, first]), Self(rest)]);
+                slots.extend([Self([head | GOES_ON, edge.time, first]), Self(rest)]);
             }
         }
     }
@@ -37,6 +41,7 @@ impl Slot {
         };
         let edge = Edge {
             name,
+            service: Service::of_code((*head >> SERVICE) as u32),
             bytes: *head as u32,
             time: *time,
         };
@@ -75,6 +80,7 @@ mod tests {
         assert_eq!(size_of::<Slot>(), 24);
         let edges = pairs().map(|pair| Edge {
             name: pair.name(),
+            service: Service::FRAGMENT,
             bytes: u32::MAX,
             time: u64::MAX,
         });

@@ -1,5 +1,6 @@
 //! What is known of an interface when it has ended.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use crate::edge::Pair;
 use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
 use crate::names::{Group, Names};
+use crate::service::Service;
 use crate::tally::Tally;
 
 /// The end of an interface or file. The sketch is that of all its packets, or of
@@ -45,6 +47,10 @@ pub struct Summary {
     pub sources: Hitters<IpAddr>,
     /// The heaviest receivers.
     pub destinations: Hitters<IpAddr>,
+    /// The heaviest services.
+    pub services: Hitters<Service>,
+    /// The main service of each heavy pair, as far as it is known.
+    pub main_services: BTreeMap<Pair, Service>,
     /// Who talks with most others.
     pub fans: FanLists,
     /// The heaviest conversations, if they were wanted.

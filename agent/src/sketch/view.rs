@@ -82,6 +82,7 @@ fn follow(before: &Exported, sketches: &Sketches, lists: &Lists) -> crane_model:
         destinations: before
             .destinations
             .follow(sketches.named_destinations(), top),
+        services: before.services.follow(sketches.named_services(), top),
         watched: watched.collect::<Result<_, _>>()?,
     })
 }

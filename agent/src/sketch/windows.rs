@@ -210,12 +210,11 @@ impl Windows {
         if slots.is_empty() {
             return Ok(());
         }
-        let secret = self.blueprint.secret();
-        batch.fold(secret, slots, self.scale);
+        batch.fold(self.blueprint.secret(), slots, self.scale);
         let expansions = self.current.sketches.pairs.expansions();
-        self.current.store(batch, secret)?;
+        self.current.store(batch)?;
         if let Some(whole) = &mut self.whole {
-            whole.store(batch, secret)?;
+            whole.store(batch)?;
         }
         if let Some(past) = &mut self.past {
             past.count(&batch.pairs);

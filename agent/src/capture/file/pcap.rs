@@ -9,6 +9,8 @@ use crate::packet::{Link, Packet};
 
 /// Length of the head of the file.
 const HEAD: usize = 24;
+/// Length of the head of a record, or of its part that all dialects have.
+const LEAST_RECORD_HEAD: usize = 16;
 /// Records beyond this are damage, not packets.
 const MAX_PACKET: usize = 1 << 20;
 
@@ -56,11 +58,12 @@ impl Pcap {
     }
 
     /// The next packet; none at the end of the file.
-    #[inline]
+    #[inline(always)]
     pub fn next<'a>(&self, bytes: &'a mut Buffer) -> Result<Option<Packet<'a>>, Damage> {
         let Some(head) = bytes.head(self.record_head)? else {
             return Ok(None);
         };
+        let head: &[u8; LEAST_RECORD_HEAD] = head.first_chunk().ok_or(Damage::CutOff)?;
         let word = |at| self.order.u32(head, at);
         let time = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * self.unit;
         let (captured, wire_len) = (word(8) as usize, word(12));

@@ -11,8 +11,6 @@ pub use cadence::Cadence;
 pub use clock::{WindowClock, wall_clock};
 pub use packet_time::{PacketTime, Place};
 
-use crane_model::Secret;
-
 use super::batch::Batch;
 use super::sketches::Sketches;
 use crate::export::hitters::Hitters;
@@ -64,11 +62,11 @@ impl Window {
     }
 
     /// Stores a batch.
-    pub fn store(&mut self, batch: &mut Batch, secret: &Secret) -> crane_model::Result<()> {
+    pub fn store(&mut self, batch: &mut Batch) -> crane_model::Result<()> {
         self.latest = self.latest.max(batch.pairs.latest);
         self.packets += batch.pairs.packets;
         self.bytes += batch.pairs.bytes;
-        self.sketches.store(batch, secret)
+        self.sketches.store(batch)
     }
 
     /// Whether it would end after `time`.
@@ -85,6 +83,7 @@ impl Window {
 
     /// Its picture, with its `top` heaviest.
     pub fn view(&self, top: usize, until: Until) -> WindowView {
+        let pairs = Hitters::of(self.sketches.named_pairs(), top);
         WindowView {
             start: (self.start < u64::MAX).then_some(self.start),
             end: self.end,
@@ -92,9 +91,11 @@ impl Window {
             latest: self.latest,
             packets: self.packets,
             bytes: self.bytes,
-            pairs: Hitters::of(self.sketches.named_pairs(), top),
+            main_services: self.sketches.main_services(pairs.union()),
+            pairs,
             sources: Hitters::of(self.sketches.named_sources(), top),
             destinations: Hitters::of(self.sketches.named_destinations(), top),
+            services: Hitters::of(self.sketches.named_services(), top),
             fans: self.sketches.largest_fans(top),
         }
     }

@@ -1,0 +1,159 @@
+//! The main service of heavy pairs, in bounded memory: in each place of a small
+//! table packets vote for a pair and its service, and those of others vote
+//! against. Whoever has most of the packets that meet in a place has it.
+
+use crane_model::Allowance;
+
+use super::batch::{FoldedPairs, Pairs};
+use crate::edge::Ends;
+use crate::service::Service;
+
+/// What the first pair is put into.
+pub const LEAST: usize = 32 * size_of::<Place>();
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    pair: u64,
+    service: u32,
+    votes: u32,
+}
+
+/// The table. See the head of this file.
+pub struct MainServices {
+    places: Vec<Place>,
+    taken: usize,
+    allowance: Allowance,
+}
+
+impl MainServices {
+    /// An empty one that takes memory when it needs it.
+    pub fn new(allowance: Allowance) -> Self {
+        Self {
+            places: Vec::new(),
+            taken: 0,
+            allowance,
+        }
+    }
+
+    /// Counts the votes of a batch.
+    pub fn store(&mut self, pairs: &Pairs) {
+        self.vote_all(&pairs.narrow);
+        self.vote_all(&pairs.wide);
+    }
+
+    fn vote_all<N: Ends>(&mut self, pairs: &FoldedPairs<N>) {
+        for (pair, (service, votes)) in pairs.arrivals().iter().zip(pairs.main_services()) {
+            if votes > 0 {
+                self.vote(pair.id, service, votes);
+            }
+        }
+    }
+
+    #[inline]
+    fn vote(&mut self, pair: u64, service: Service, votes: u32) {
+        // Crowded places are lost to those who meet there.
+        if 2 * self.taken >= self.places.len() {
+            self.grow();
+        }
+        let place = self.place_of(pair);
+        let place = &mut self.places[place];
+        self.taken += usize::from(place.votes == 0);
+        if place.pair == pair && place.service == service.code() {
+            place.votes = place.votes.saturating_add(votes);
+        } else if place.votes > votes {
+            place.votes -= votes;
+        } else {
+            // At least one: empty places have none.
+            *place = Place {
+                pair,
+                service: service.code(),
+                votes: (votes - place.votes).max(1),
+            };
+        }
+    }
+
+    /// One of two places: where it is, or else the weaker one.
+    #[inline]
+    fn place_of(&self, pair: u64) -> usize {
+        let places = self.places.len() as u64;
+        let at = |bits: u64| ((u64::from(bits as u32) * places) >> 32) as usize;
+        let (one, other) = (at(pair), at(pair >> 32));
+        let (first, second) = (&self.places[one], &self.places[other]);
+        if first.pair != pair && (second.pair == pair || second.votes < first.votes) {
+            other
+        } else {
+            one
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let most = self.allowance.most();
+        let bytes = (2 * self.memory_bytes()).clamp(LEAST.min(most), most);
+        if bytes > self.memory_bytes() && self.allowance.reach(bytes) {
+            let places = vec![Place::default(); bytes / size_of::<Place>()];
+            let before = std::mem::replace(&mut self.places, places);
+            self.taken = 0;
+            for place in before.iter().filter(|place| place.votes > 0) {
+                let at = self.place_of(place.pair);
+                self.taken += usize::from(self.places[at].votes == 0);
+                if self.places[at].votes < place.votes {
+                    self.places[at] = *place;
+                }
+            }
+        }
+    }
+
+    /// The service that the pair with this id uses most, as far as is known.
+    pub fn of(&self, pair: u64) -> Option<Service> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let place = &self.places[self.place_of(pair)];
+        let known = place.pair == pair && place.votes > 0;
+        known.then(|| Service::of_code(place.service))
+    }
+
+    /// What it weighs.
+    pub fn memory_bytes(&self) -> usize {
+        self.places.len() * size_of::<Place>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Protocol;
+    use crane_model::Secret;
+
+    fn service(port: u16) -> Service {
+        Service::between(Protocol::Tcp, port, u16::MAX)
+    }
+
+    /// A hundred heavy pairs among a hundred thousand light ones.
+    #[test]
+    fn heavy_pairs_keep_theirs_in_a_crowd() {
+        let secret = Secret::from_seed(1);
+        let id = |pair: u64| secret.id(&[pair]);
+        for (memory, known) in [(16 << 10, 95), (LEAST, 10)] {
+            let mut main = MainServices::new(Allowance::alone(LEAST, memory));
+            for round in 0..1000u64 {
+                for pair in 0..100u64 {
+                    let port = if round % 3 == 0 { 22 } else { pair as u16 };
+                    main.vote(id(pair), service(port), 3);
+                    main.vote(id(1000 + 100 * round + pair), service(80), 1);
+                }
+            }
+            assert!(main.memory_bytes() <= memory);
+            let right = |pair: &u64| match main.of(id(*pair)) {
+                Some(found) => {
+                    assert_eq!(found, service(*pair as u16), "of pair {pair}");
+                    true
+                }
+                None => false,
+            };
+            let right = (0..100).filter(right).count();
+            assert!(right >= known, "{right} in {memory} bytes");
+        }
+    }
+}
