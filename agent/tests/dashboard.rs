@@ -45,7 +45,7 @@ fn traffic_is_bits_a_second_everywhere() {
         );
         assert_ne!(unit, "Bps", "{title}");
     }
-    for who in ["pairs", "sources", "destinations"] {
+    for who in ["pairs", "sources", "destinations", "services"] {
         for what in ["packets", "traffic"] {
             let title = format!("Top {who} by {what}");
             assert!(panels().iter().any(|panel| panel.0 == title), "{title}");
@@ -105,5 +105,5 @@ fn gauges_of_a_window_say_how_they_become_rates() {
             count += 1;
         }
     }
-    assert_eq!(count, 14);
+    assert_eq!(count, 16);
 }

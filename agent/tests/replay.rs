@@ -47,6 +47,7 @@ fn a_capture_gives_exact_counts_and_the_right_top_pair() {
     assert_eq!(
         capture["top"][0],
         json!({"src": "10.0.3.232", "dst": "10.0.3.233",
+               "service": {"protocol": "udp", "port": 1000},
                "packets": 500, "low": 500, "high": 500, "at_least": 500, "at_most": 500,
                "bytes": 500 * 42, "bytes_low": 500 * 42, "bytes_high": 500 * 42,
                "bytes_at_least": 500 * 42, "bytes_at_most": 500 * 42})

@@ -22,7 +22,14 @@ fn watched_pairs_have_packets_and_bytes_with_intervals() {
     let top = ["replay", "-q", path, "--format", "json", "--top", "1000"];
     let top = json(&agent(&top))["captures"][0]["top"].clone();
     let ends = |pair: &Value| ["src", "dst"].map(|end| pair[end].as_str().unwrap().to_owned());
-    let light = top.as_array().unwrap()[500..].iter().step_by(10).map(ends);
+    let light = top
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .take(300)
+        .step_by(6)
+        .map(ends);
     let asked: Vec<String> = light
         .map(|pair| format!("--ask={}", pair.join(",")))
         .collect();

@@ -134,6 +134,11 @@ impl Extent {
         ends.end = ends.end.max(time);
     }
 
+    /// What comes next is no neighbour of what came before.
+    pub fn part(&mut self) {
+        self.before = None;
+    }
+
     /// From when to when neighbours confirm each other.
     pub fn confirmed(&self) -> Option<Bounds> {
         self.ends

@@ -153,6 +153,9 @@ impl<'a> Replay<'a> {
 
     /// Delivers all packets of a file.
     pub fn play(&mut self, file: &mut ReplayFile) {
+        // It may have been played before.
+        let interfaces = file.interfaces.iter_mut().flatten();
+        interfaces.for_each(|interface| interface.extent.part());
         file.error = self.deliver(file).err();
         file.hand_over();
         file.shift = file.length().saturating_add(LOOP_GAP);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::rows::AskedRow;
+use super::rows::{AskedRow, PairRow};
 use super::verify::Verify;
 use super::{CaptureReport, Report, Span, answer, fans, groups};
 use crate::columns::Columns;
@@ -167,12 +167,7 @@ impl CaptureReport {
                 &self.services_bytes,
             ),
         };
-        let rows = pairs.iter().map(|row| {
-            let [source, destination] = row.ends();
-            let service = row.service.map_or_else(String::new, |one| one.to_string());
-            (vec![source, destination, service], &row.counts)
-        });
-        self.write_list(out, style, &["source", "destination", "service"], rows)?;
+        self.write_pairs(out, style, pairs)?;
         for (title, nodes) in [("source", sources), ("destination", destinations)] {
             let rows = nodes.iter().map(|row| {
                 let node = show(row.ip, row.name.as_deref());
@@ -183,6 +178,30 @@ impl CaptureReport {
         let rows = services.iter();
         let rows = rows.map(|row| (vec![row.service.to_string()], &row.counts));
         self.write_list(out, style, &["service"], rows)
+    }
+
+    /// For what they talk stands where others have a rate: 80 columns are enough.
+    fn write_pairs(
+        &self,
+        out: &mut impl Write,
+        style: &Style,
+        pairs: &[PairRow],
+    ) -> io::Result<()> {
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let numbers = ["packets", "bytes", "share"];
+        let mut table = Columns::new(&["source", "destination"], &numbers);
+        table.add_name("service");
+        for row in pairs {
+            let mut cells = row.ends().to_vec();
+            let [packets, bytes, share, _] = self.cells(&row.counts, style);
+            let service = row.service.map_or_else(String::new, |one| one.to_string());
+            cells.extend([packets, bytes, share, service]);
+            table.push(cells);
+        }
+        writeln!(out)?;
+        table.write(out)
     }
 
     fn write_list<'a>(

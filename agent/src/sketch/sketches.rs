@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn sketches_keep_to_their_budget() {
         for profile in [config::Profile::Packed, config::Profile::Paper] {
-            for memory in [80 << 10, 100_000, 512 << 10, 4 << 20] {
+            for memory in [96 << 10, 100_000, 512 << 10, 4 << 20] {
                 let config = config(profile, memory);
                 let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
                 let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();

@@ -7,7 +7,7 @@
 
 use super::candidates::Candidates;
 use super::levels::Levels;
-use super::{FEW_NAMES, Fan, Kept, MOST_NAMES, NAMES, RARE, pairs};
+use super::{FEW_NAMES, Fan, Kept, MOST_NAMES, NAMES, pairs};
 
 /// What the first pair is put into.
 const FIRST: usize = 2 << 10;
@@ -59,6 +59,6 @@ impl Fan {
             levels.set(&mut self.words, tagged);
         }
         self.kept = Kept::Bits(levels.into());
-        self.candidates.divide(1 << RARE);
+        self.candidates.divide(1 << self.rare());
     }
 }

@@ -61,6 +61,15 @@ const FEW_NAMES: usize = 2 << 10;
 /// four: who talks with many is found all the same, for less.
 const RARE: u32 = 2;
 
+/// But by all of them in fewer words than this: there, everyone is nearly as
+/// large as those in the lists.
+const FEW_WORDS: usize = 12 << 10;
+
+/// The level from which on pairs count for candidates, in so many words of bits.
+fn rare(words: usize) -> u32 {
+    if words < FEW_WORDS { 0 } else { RARE }
+}
+
 /// The number of peers of a node: the estimate and its 90 % interval. While all
 /// pairs fit the three are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -124,17 +133,6 @@ enum Kept {
     Bits(Box<Levels>),
 }
 
-impl Kept {
-    /// The level from which on pairs count for candidates.
-    #[inline]
-    fn rare(&self) -> u32 {
-        match self {
-            Self::Pairs(_) => 0,
-            Self::Bits(_) => RARE,
-        }
-    }
-}
-
 /// What a node and one of its peers are known by.
 #[derive(Clone, Copy)]
 struct Tagged {
@@ -181,9 +179,18 @@ impl Fan {
         };
         let level = tagged.pair.leading_zeros();
         if self.keep(tagged)
-            && let Some(level) = level.checked_sub(self.kept.rare())
+            && let Some(level) = level.checked_sub(self.rare())
         {
             self.candidates.count(tagged.node, level, || node.any());
+        }
+    }
+
+    /// The level from which on pairs count for candidates.
+    #[inline]
+    fn rare(&self) -> u32 {
+        match self.kept {
+            Kept::Pairs(_) => 0,
+            Kept::Bits(_) => rare(self.words.len()),
         }
     }
 
@@ -287,7 +294,7 @@ impl Fan {
         let (kept, words) = (&self.kept, &self.words);
         self.candidates.merge(&other.candidates, |tag| match kept {
             Kept::Pairs(_) => counts.get(&tag).copied().unwrap_or(0),
-            Kept::Bits(levels) => levels.peers(words, tag).peers >> RARE,
+            Kept::Bits(levels) => levels.peers(words, tag).peers >> rare(words.len()),
         });
         Ok(())
     }
