@@ -35,6 +35,7 @@ fn traffic_is_bits_a_second_everywhere() {
             "source_bytes",
             "destination_bytes",
             "group_bytes",
+            "service_bytes",
         ];
         let traffic = traffic.iter().any(|name| expression.contains(name));
         assert_eq!(traffic, unit == "bps", "{title}: {unit}");

@@ -236,7 +236,7 @@ fn write_fans(
     if nodes.is_empty() {
         return Ok(());
     }
-    let mut table = Columns::new(&[title], &[peers, "between"]);
+    let mut table = Columns::new(&[title], &[peers, "90 %"]);
     for node in nodes {
         let (name, fan) = (show(node.ip, node.name.as_deref()), node.peers);
         table.push(vec![name, units.count(fan.peers), fan.between(units)]);

@@ -69,7 +69,7 @@ pub fn decode(link: Link, data: &[u8], options: &Options) -> Result<Decoded, Ign
     addresses(link::strip(link, data)?, options)
 }
 
-#[inline]
+#[inline(always)]
 fn addresses(outer: Ip<'_>, options: &Options) -> Result<Decoded, Ignored> {
     let packet = match options.decap {
         Decap::Outer => outer,

@@ -42,7 +42,7 @@ pub fn peers(way: &str, answer: &PeerEstimate, units: Units) -> Option<String> {
     };
     let count = units.count(answer.peers);
     let likely = match (units.count(answer.low), units.count(answer.high)) {
-        (low, high) if low == high => String::new(),
+        _ if answer.low == answer.high => ", exact".into(),
         (low, high) => format!(", {low} to {high} (90 %)"),
     };
     Some(format!("{way} {count} {noun}{likely}"))

@@ -43,7 +43,7 @@ pub fn write(
     if rows.is_empty() {
         return Ok(());
     }
-    let mut table = Columns::new(&[title], &[peers, "between"]);
+    let mut table = Columns::new(&[title], &[peers, "90 %"]);
     for row in rows {
         let node = show(row.ip, row.name.as_deref());
         let between = row.peers.between(units);

@@ -20,6 +20,9 @@ pub enum Cut {
     Count,
 }
 
+/// Services of a batch that are at hand.
+const RECENT: usize = 64;
+
 /// Packets folded into arrivals; keeps its memory from batch to batch.
 #[derive(Default)]
 pub struct Batch {
@@ -55,8 +58,6 @@ pub struct Nodes {
     pub wide: FoldedNodes<Wide>,
     /// Services of both.
     services: Fold<Narrow>,
-    codes: Vec<Narrow>,
-    ids: Vec<u64>,
     /// Whether it is done for this batch.
     folded: bool,
 }
@@ -127,21 +128,36 @@ impl Nodes {
     }
 
     fn fold_services(&mut self, secret: &Secret, pairs: &Pairs) {
-        let packets = || pairs.narrow.packets.iter().chain(&pairs.wide.packets);
-        self.codes.clear();
-        let codes = packets().map(|(service, _)| [service.code().into()]);
-        self.codes.extend(codes);
-        secret.ids_narrow(&self.codes, &mut self.ids);
-        self.services.begin(self.codes.len());
-        for ((code, id), (_, bytes)) in self.codes.iter().zip(&self.ids).zip(packets()) {
-            let bytes = u64::from(*bytes) * pairs.scale;
-            self.services.add(*code, *id, pairs.scale, bytes);
+        // There are few, and they come again and again: most are found here.
+        let mut recent = [(u32::MAX, 0, 0); RECENT];
+        let (narrow, wide) = (&pairs.narrow.packets, &pairs.wide.packets);
+        self.services.begin(narrow.len() + wide.len());
+        for (service, bytes) in narrow.iter().chain(wide) {
+            let code = service.code();
+            let (known, packets, sum) = &mut recent[code as usize % RECENT];
+            if *known != code {
+                add_service(&mut self.services, secret, (*known, *packets, *sum));
+                (*known, *packets, *sum) = (code, 0, 0);
+            }
+            *packets += pairs.scale;
+            *sum += u64::from(*bytes) * pairs.scale;
+        }
+        for (code, packets, bytes) in recent {
+            add_service(&mut self.services, secret, (code, packets, bytes));
         }
     }
 
     /// By service.
     pub fn services(&self) -> &[Arrival<Narrow>] {
         self.services.arrivals()
+    }
+}
+
+fn add_service(services: &mut Fold<Narrow>, secret: &Secret, found: (u32, u64, u64)) {
+    let (code, packets, bytes) = found;
+    if packets > 0 {
+        let name = [code.into()];
+        services.add(name, secret.id(&name), packets, bytes);
     }
 }
 

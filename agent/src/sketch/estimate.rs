@@ -61,9 +61,12 @@ pub struct PeerEstimate {
 }
 
 impl PeerEstimate {
-    /// Both ends for people.
+    /// Both ends of the interval for people.
     pub fn between(&self, units: Units) -> String {
-        format!("{} and {}", units.count(self.low), units.count(self.high))
+        match (units.count(self.low), units.count(self.high)) {
+            _ if self.low == self.high => "exact".into(),
+            (low, high) => format!("{low} to {high}"),
+        }
     }
 }
 

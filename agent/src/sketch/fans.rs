@@ -39,6 +39,9 @@ impl Fans {
 
     fn note<N: Ends>(&mut self, pairs: &FoldedPairs<N>, nodes: &FoldedNodes<N>) {
         for (pair, [source, destination]) in pairs.arrivals().iter().zip(nodes.ends()) {
+            if !self.out.takes(pair.id) && !self.into.takes(pair.id) {
+                continue;
+            }
             self.out.note(&pair.name.source(), source, pair.id);
             let name = pair.name.destination();
             self.into.note(&name, destination, pair.id);

@@ -26,6 +26,8 @@ struct Place {
 pub struct MainServices {
     places: Vec<Place>,
     taken: usize,
+    /// Whether there is no more memory to be had.
+    is_full_grown: bool,
     allowance: Allowance,
 }
 
@@ -35,6 +37,7 @@ impl MainServices {
         Self {
             places: Vec::new(),
             taken: 0,
+            is_full_grown: false,
             allowance,
         }
     }
@@ -46,8 +49,10 @@ impl MainServices {
     }
 
     fn vote_all<N: Ends>(&mut self, pairs: &FoldedPairs<N>) {
+        // In a crowd, one packet alone is not of a heavy pair.
+        let least = 1 + u32::from(self.is_full_grown);
         for (pair, (service, votes)) in pairs.arrivals().iter().zip(pairs.main_services()) {
-            if votes > 0 {
+            if votes >= least {
                 self.vote(pair.id, service, votes);
             }
         }
@@ -56,7 +61,7 @@ impl MainServices {
     #[inline]
     fn vote(&mut self, pair: u64, service: Service, votes: u32) {
         // Crowded places are lost to those who meet there.
-        if 2 * self.taken >= self.places.len() {
+        if 2 * self.taken >= self.places.len() && !self.is_full_grown {
             self.grow();
         }
         let place = self.place_of(pair);
@@ -102,16 +107,19 @@ impl MainServices {
     fn grow(&mut self) {
         let most = self.allowance.most();
         let bytes = (2 * self.memory_bytes()).clamp(LEAST.min(most), most);
-        if bytes > self.memory_bytes() && self.allowance.reach(bytes) {
-            let places = vec![Place::default(); bytes / size_of::<Place>()];
-            let before = std::mem::replace(&mut self.places, places);
-            self.taken = 0;
-            for place in before.iter().filter(|place| place.held > 0) {
-                let at = self.place_of(place.pair);
-                self.taken += usize::from(self.places[at].held == 0);
-                if self.places[at].held < place.held {
-                    self.places[at] = *place;
-                }
+        let reached = self.allowance.reach(bytes);
+        self.is_full_grown = bytes == most || !reached;
+        if !reached {
+            return;
+        }
+        let places = vec![Place::default(); bytes / size_of::<Place>()];
+        let before = std::mem::replace(&mut self.places, places);
+        self.taken = 0;
+        for place in before.iter().filter(|place| place.held > 0) {
+            let at = self.place_of(place.pair);
+            self.taken += usize::from(self.places[at].held == 0);
+            if self.places[at].held < place.held {
+                self.places[at] = *place;
             }
         }
     }

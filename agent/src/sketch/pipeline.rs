@@ -117,6 +117,7 @@ impl Pipeline {
                 watch: watch_list(config),
             },
             keep_ended,
+            publishes: keep_ended || matches!(mode, Mode::Live(..)),
             names: names.clone(),
             snapshot: Arc::clone(&snapshot),
         };

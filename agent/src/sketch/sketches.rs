@@ -2,7 +2,7 @@
 //! for what.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
 use crate::endpoint::{Between, Endpoint};
-use crate::export::fans::FanLists;
+use crate::export::fans::{FanLists, NodePeers};
 use crate::export::hitters::Hitters;
 use crate::names::Names;
 use crate::service::Service;
@@ -251,6 +251,15 @@ impl Sketches {
     pub fn peers(&self, about: &About) -> Option<[Peers; 2]> {
         match *about {
             About::Flow { .. } => None,
+            // While all pairs are known, they tell it exactly.
+            About::Node(node) if self.pairs.is_exact() => {
+                let mut peers = [0, 0];
+                for [source, destination] in self.ends() {
+                    peers[0] += u64::from(source == node);
+                    peers[1] += u64::from(destination == node);
+                }
+                Some(peers.map(Peers::exactly))
+            }
             About::Node(node) => {
                 let [out, into] = self.fans.peers(node);
                 Some([
@@ -263,6 +272,9 @@ impl Sketches {
 
     /// The `top` nodes that talk with most others.
     pub fn largest_fans(&self, top: usize) -> FanLists {
+        if self.pairs.is_exact() {
+            return self.counted_fans(top);
+        }
         // A bound moves some of them back.
         let mut fans = self.fans.largest(2 * top);
         for (list, crane) in [
@@ -276,6 +288,38 @@ impl Sketches {
             list.truncate(top);
         }
         fans
+    }
+
+    /// The same, where all pairs are known.
+    fn counted_fans(&self, top: usize) -> FanLists {
+        // Addresses are chosen by others: a hash that nobody can foresee.
+        let mut counts = [HashMap::new(), HashMap::new()];
+        for ends in self.ends() {
+            for (count, node) in counts.iter_mut().zip(ends) {
+                *count.entry(node).or_insert(0u64) += 1;
+            }
+        }
+        let [out, into] = counts.map(|counts| {
+            let mut nodes: Vec<(IpAddr, u64)> = counts.into_iter().collect();
+            let order = |(node, peers): &(IpAddr, u64)| (Reverse(*peers), *node);
+            if nodes.len() > top {
+                nodes.select_nth_unstable_by_key(top, order);
+                nodes.truncate(top);
+            }
+            nodes.sort_unstable_by_key(order);
+            let named = |(ip, peers)| NodePeers {
+                ip,
+                peers: Peers::exactly(peers),
+            };
+            nodes.into_iter().map(named).collect()
+        });
+        FanLists { out, into }
+    }
+
+    /// The ends of all pairs that are known by name.
+    fn ends(&self) -> impl Iterator<Item = [IpAddr; 2]> {
+        let pairs = self.named_pairs().map(|flow| flow.key);
+        pairs.map(|pair| [pair.src(), pair.dst()])
     }
 
     /// The answers to all that a report is asked.

@@ -121,6 +121,8 @@ pub struct Worker {
     pub lists: Lists,
     /// Whether interfaces that have ended still answer queries.
     pub keep_ended: bool,
+    /// Whether anyone looks at what is published.
+    pub publishes: bool,
     /// Names of networks, if there are any.
     pub names: Option<Arc<Names>>,
     /// Where all is published.
@@ -147,7 +149,7 @@ impl Worker {
             self.take_requests(&mut state)?;
             let stored = self.work(&mut state, &mut buffers)?;
             let done = state.finish && state.interfaces.iter().all(Interface::has_ended);
-            if done || published.elapsed() >= PUBLISH_EVERY {
+            if self.publishes && (done || published.elapsed() >= PUBLISH_EVERY) {
                 self.publish(&mut state)?;
                 published = Instant::now();
             }

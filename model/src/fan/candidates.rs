@@ -148,7 +148,7 @@ impl Candidates {
     /// Counts a new pair of a node; `level` says how rare the pair is: one in
     /// 2^level.
     #[inline]
-    pub fn count(&mut self, tag: u32, level: u32, name: impl FnOnce() -> AnyName) {
+    pub fn count(&mut self, tag: u32, level: usize, name: impl FnOnce() -> AnyName) {
         let at = self.at(tag);
         let bucket = &mut self.buckets[at];
         if let Some(at) = bucket.find(tag) {
@@ -158,7 +158,7 @@ impl Candidates {
         }
         let counts = bucket.marked.map(|marked| marked & MOST);
         let smallest = counts.into_iter().fold(MOST, u32::min);
-        if level >= smallest.checked_ilog2().unwrap_or(0) {
+        if level >= smallest.checked_ilog2().unwrap_or(0) as usize {
             let at = counts.iter().position(|count| *count == smallest);
             bucket.put(at.unwrap_or(0), Candidate::new(tag, name(), smallest + 1));
         }

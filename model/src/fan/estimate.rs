@@ -10,7 +10,7 @@
 use super::Peers;
 
 /// What is seen of a node in one level.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Seen {
     /// Share of all pairs that are in this level.
     pub share: f64,

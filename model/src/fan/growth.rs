@@ -59,6 +59,6 @@ impl Fan {
             levels.set(&mut self.words, tagged);
         }
         self.kept = Kept::Bits(levels.into());
-        self.candidates.divide(1 << self.rare());
+        self.count_rarer(0);
     }
 }

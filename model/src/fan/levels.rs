@@ -10,7 +10,7 @@
 //! upper ones are emptier, and answer when those below are full.
 
 use super::estimate::{Seen, estimate};
-use super::{Peers, Tagged};
+use super::{Peers, Tagged, level};
 use crate::codes::{ODD, SALT, mix};
 
 /// Levels; the last is for nodes with tens of millions of peers.
@@ -51,7 +51,12 @@ struct Level {
 }
 
 /// How bits are laid out in words, and how many of each level are set.
-pub(super) struct Levels([Level; LEVELS]);
+pub(super) struct Levels {
+    all: [Level; LEVELS],
+    /// Those below this one are full: they know little, and nothing is put there
+    /// any more. What is seldom seen is enough to count what is often.
+    full: usize,
+}
 
 impl Levels {
     pub fn new(words: usize) -> Self {
@@ -65,7 +70,7 @@ impl Levels {
         let weight = |level: usize| SHRINK.powi(-(level as i32));
         let all: f64 = (0..LEVELS).map(weight).sum();
         let mut start = 0;
-        Self(std::array::from_fn(|level| {
+        let all = std::array::from_fn(|level| {
             let columns = columns(level);
             let more = (spare * weight(level) / all) as usize / columns;
             let last = usize::from(level + 1 == LEVELS);
@@ -78,15 +83,28 @@ impl Levels {
             };
             start += columns * made.rows;
             made
-        }))
+        });
+        Self { all, full: 0 }
+    }
+
+    /// How many levels are full.
+    #[inline]
+    pub fn full(&self) -> usize {
+        self.full
+    }
+
+    /// Whether a pair is of a level that is not full.
+    #[inline]
+    pub fn takes(&self, pair: u32) -> bool {
+        level(pair) >= self.full
     }
 
     /// Sets the bit of a pair; says whether it was empty.
     #[inline]
     pub fn set(&mut self, words: &mut [u64], tagged: Tagged) -> bool {
         // The high bits of a tag say the level, the low ones the column.
-        let number = (tagged.pair.leading_zeros() as usize).min(LEVELS - 1);
-        let level = &mut self.0[number];
+        let number = level(tagged.pair).min(LEVELS - 1);
+        let level = &mut self.all[number];
         let column = ((tagged.pair & 0xffff) as usize * level.columns) >> 16;
         let at = level.bit(number, spread(tagged.node), column);
         let bit = 1u64 << (at % 64);
@@ -94,33 +112,45 @@ impl Levels {
         let new = *word & bit == 0;
         *word |= bit;
         level.ones += usize::from(new);
+        if level.is_full() && number == self.full {
+            self.find_full();
+        }
         new
+    }
+
+    /// The last one has to do for all that comes.
+    #[cold]
+    fn find_full(&mut self) {
+        let last = LEVELS - 1;
+        self.full = self.all[..last]
+            .iter()
+            .take_while(|one| one.is_full())
+            .count();
     }
 
     /// What the bits of a node say.
     pub fn peers(&self, words: &[u64], node: u32) -> Peers {
         let seen = |(number, level): (usize, &Level)| level.seen(words, number, node);
-        let levels = || self.0.iter().enumerate();
-        let near: [Seen; NEAR] = {
-            let mut near = levels().take(NEAR).map(seen);
-            std::array::from_fn(|_| near.next().unwrap_or_default())
-        };
-        let peers = estimate(&near);
+        // Of those that are full the lower ones leave out pairs.
+        let levels = || self.all.iter().enumerate().skip(self.full);
+        let mut looked_at: Vec<Seen> = levels().take(NEAR).map(seen).collect();
+        let peers = estimate(&looked_at);
         if peers.high <= MANY {
             return peers;
         }
-        let far = levels().skip(NEAR).map(seen);
-        estimate(&near.into_iter().chain(far).collect::<Vec<_>>())
+        looked_at.extend(levels().skip(NEAR).map(seen));
+        estimate(&looked_at)
     }
 
     /// Counts the bits that are set again.
     pub fn recount(&mut self, words: &[u64]) {
-        for level in &mut self.0 {
+        for level in &mut self.all {
             let bits = level.start..level.start + level.columns * level.rows;
             level.ones = bits
                 .filter(|at| words[at / 64] >> (at % 64) & 1 == 1)
                 .count();
         }
+        self.find_full();
     }
 }
 
@@ -131,6 +161,12 @@ fn spread(node: u32) -> u64 {
 }
 
 impl Level {
+    /// Whether half of its bits are set.
+    #[inline]
+    fn is_full(&self) -> bool {
+        2 * self.ones >= self.columns * self.rows
+    }
+
     /// Where the bit of a node in a column is. A multiplier of its own for each
     /// column: nodes that meet in one do not meet in others.
     #[inline]

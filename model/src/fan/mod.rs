@@ -35,7 +35,6 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use crate::codes::{ODD, mix};
 use crate::memory::Allowance;
 use crate::name::{AnyName, Name};
 use crate::secret::Secret;
@@ -59,16 +58,11 @@ const FEW_NAMES: usize = 2 << 10;
 
 /// Among bits, candidates are counted by pairs of this level and above, one in
 /// four: who talks with many is found all the same, for less.
-const RARE: u32 = 2;
+const RARE: usize = 2;
 
 /// But by all of them in fewer words than this: there, everyone is nearly as
 /// large as those in the lists.
 const FEW_WORDS: usize = 12 << 10;
-
-/// The level from which on pairs count for candidates, in so many words of bits.
-fn rare(words: usize) -> u32 {
-    if words < FEW_WORDS { 0 } else { RARE }
-}
 
 /// The number of peers of a node: the estimate and its 90 % interval. While all
 /// pairs fit the three are equal.
@@ -83,7 +77,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    fn exactly(peers: u64) -> Self {
+    /// A number that is known.
+    pub fn exactly(peers: u64) -> Self {
         Self {
             peers,
             low: peers,
@@ -113,9 +108,8 @@ impl Peers {
 /// The number of peers of every node in one direction. See the head of this
 /// module.
 pub struct Fan {
-    /// Follow from the secret.
-    nodes: u64,
-    peers: u64,
+    /// Tells one of another secret.
+    check: u64,
     /// Either pairs, or the bits of all levels.
     words: Vec<u64>,
     kept: Kept,
@@ -140,6 +134,18 @@ struct Tagged {
     pair: u32,
 }
 
+/// One pair in 2^level has a tag of this level or above.
+#[inline]
+fn level(pair: u32) -> usize {
+    pair.leading_zeros() as usize
+}
+
+/// What is random in an id is enough to tell one from the other.
+#[inline]
+fn tag(id: u64) -> u32 {
+    (id >> 32) as u32
+}
+
 impl Fan {
     /// An empty one in so many bytes, which it has from the start.
     pub fn new(bytes: usize, secret: &Secret) -> Result<Self> {
@@ -158,8 +164,7 @@ impl Fan {
             });
         }
         Ok(Self {
-            nodes: secret.derive(0, 4),
-            peers: secret.derive(0, 5),
+            check: secret.derive(0, 4),
             words: Vec::new(),
             kept: Kept::Pairs(0),
             candidates: Candidates::none(),
@@ -174,29 +179,34 @@ impl Fan {
     #[inline]
     pub fn note<N: Name>(&mut self, node: &N, id: u64, pair: u64) {
         let tagged = Tagged {
-            node: self.tag(id),
-            pair: (mix(pair ^ self.peers, ODD) >> 32) as u32,
+            node: tag(id),
+            pair: tag(pair),
         };
-        let level = tagged.pair.leading_zeros();
-        if self.keep(tagged)
-            && let Some(level) = level.checked_sub(self.rare())
+        if self.takes(pair)
+            && self.keep(tagged)
+            && let Some(level) = level(tagged.pair).checked_sub(self.rare())
         {
             self.candidates.count(tagged.node, level, || node.any());
         }
     }
 
-    /// The level from which on pairs count for candidates.
+    /// Whether a pair is noted at all: those that are full leave most out.
     #[inline]
-    fn rare(&self) -> u32 {
-        match self.kept {
-            Kept::Pairs(_) => 0,
-            Kept::Bits(_) => rare(self.words.len()),
+    pub fn takes(&self, pair: u64) -> bool {
+        match &self.kept {
+            Kept::Pairs(_) => true,
+            Kept::Bits(levels) => levels.takes(tag(pair)),
         }
     }
 
+    /// The level from which on pairs count for candidates.
     #[inline]
-    fn tag(&self, id: u64) -> u32 {
-        (mix(id ^ self.nodes, ODD) >> 32) as u32
+    fn rare(&self) -> usize {
+        match &self.kept {
+            Kept::Pairs(_) => 0,
+            Kept::Bits(levels) if self.words.len() < FEW_WORDS => levels.full(),
+            Kept::Bits(levels) => levels.full().max(RARE),
+        }
     }
 
     /// Says whether it may be new.
@@ -205,8 +215,13 @@ impl Fan {
         if self.words.is_empty() {
             self.grow();
         }
+        let rare = self.rare();
         match &mut self.kept {
-            Kept::Bits(levels) => levels.set(&mut self.words, tagged),
+            Kept::Bits(levels) => {
+                let new = levels.set(&mut self.words, tagged);
+                self.count_rarer(rare);
+                new
+            }
             Kept::Pairs(count) => {
                 let new = pairs::insert(&mut self.words, tagged);
                 *count += usize::from(new);
@@ -218,9 +233,18 @@ impl Fan {
         }
     }
 
+    /// Where fewer pairs count for candidates than before, so do those they had.
+    #[inline]
+    fn count_rarer(&mut self, before: usize) {
+        let rarer = self.rare() - before;
+        if rarer > 0 {
+            self.candidates.divide(1 << rarer);
+        }
+    }
+
     /// The number of peers of the node with this id.
     pub fn answer(&self, id: u64) -> Peers {
-        let tag = self.tag(id);
+        let tag = tag(id);
         match &self.kept {
             Kept::Pairs(_) => {
                 let mine = pairs::all(&self.words).filter(|tagged| tagged.node == tag);
@@ -271,7 +295,7 @@ impl Fan {
     /// Adds what another one has noted, which has the same secret and memory:
     /// answers are then about the peers in either.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        if self.check() != other.check() || self.memory_bytes() != other.memory_bytes() {
+        if self.check != other.check || self.memory_bytes() != other.memory_bytes() {
             return Err(Error::State(
                 "one of another secret or size cannot be added".into(),
             ));
@@ -291,10 +315,10 @@ impl Fan {
             }
         }
         let counts = self.counts();
-        let (kept, words) = (&self.kept, &self.words);
+        let (kept, words, rare) = (&self.kept, &self.words, self.rare());
         self.candidates.merge(&other.candidates, |tag| match kept {
             Kept::Pairs(_) => counts.get(&tag).copied().unwrap_or(0),
-            Kept::Bits(levels) => levels.peers(words, tag).peers >> rare(words.len()),
+            Kept::Bits(levels) => levels.peers(words, tag).peers >> rare,
         });
         Ok(())
     }
@@ -304,11 +328,6 @@ impl Fan {
         if let Kept::Bits(levels) = &mut self.kept {
             levels.recount(&self.words);
         }
-    }
-
-    /// Tells one of another secret.
-    fn check(&self) -> u64 {
-        mix(self.nodes, self.peers | 1)
     }
 
     /// Whether all pairs are kept, so that answers are exact.

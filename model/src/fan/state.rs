@@ -18,7 +18,7 @@ impl Fan {
             Kept::Bits(_) => BITS,
         };
         let names = self.candidates.places().flat_map(|place| place.to_words());
-        let head = [self.check(), kind, self.words.len() as u64];
+        let head = [self.check, kind, self.words.len() as u64];
         let numbers = head.into_iter().chain(self.words.iter().copied());
         let numbers = numbers.chain(names).flat_map(u64::to_le_bytes);
         MAGIC.iter().copied().chain(numbers).collect()
@@ -35,7 +35,7 @@ impl Fan {
         let [check, kind, count, numbers @ ..] = &numbers[..] else {
             return fault("it breaks off");
         };
-        if *check != self.check() {
+        if *check != self.check {
             return fault("it was made with another seed");
         }
         if *count != self.words.len() as u64 || numbers.len() < self.words.len() {

@@ -134,7 +134,7 @@ fn a_saved_one_answers_the_same_and_one_that_does_not_fit_changes_nothing() {
             let (mut fan, before) = (fan, empty.clone());
             let same_size = fan.memory_bytes() == again.memory_bytes();
             assert!(fan.load_state(state).is_err());
-            assert!(!same_size || fan.check() != again.check() || fan.save_state() == before);
+            assert!(!same_size || fan.check != again.check || fan.save_state() == before);
         };
         let whole = || self::fan(32 << 10);
         refused(whole(), &state[..state.len() - 8]);

@@ -77,7 +77,7 @@ impl Pcapng {
     }
 
     /// The next packet; none at the end of the file.
-    #[inline(never)]
+    #[inline(always)]
     pub fn next<'a>(&mut self, bytes: &'a mut Buffer) -> Result<Option<Packet<'a>>, Damage> {
         let (length, found) = loop {
             let Some(head) = bytes.head(BLOCK_HEAD)? else {
