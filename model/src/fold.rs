@@ -10,11 +10,14 @@ use crate::{Edge, Weighted};
 /// from batch to batch.
 #[derive(Default)]
 pub struct Fold<N> {
-    /// Open addressing, twice as many slots as names at most: the round a slot
-    /// was filled in, and where its arrival is. Old rounds count as empty, so
-    /// nothing has to be cleared.
-    slots: Vec<(u32, u32)>,
+    /// Open addressing, twice as many slots as names at most. A slot has the round
+    /// it was filled in and where its arrival is, in four bytes, so that many fit
+    /// the cache. Old rounds count as empty, so nothing has to be cleared.
+    slots: Vec<u32>,
+    /// Above the bits of a place in a slot.
     round: u32,
+    /// Bits of a place.
+    bits: u32,
     arrivals: Vec<Arrival<N>>,
 }
 
@@ -22,13 +25,18 @@ impl<N: Name> Fold<N> {
     /// Begins a new batch of at most `names` names.
     pub fn begin(&mut self, names: usize) {
         self.arrivals.clear();
-        self.round = self.round.wrapping_add(1);
         let wanted = (2 * names).next_power_of_two();
-        if self.round == 0 || self.slots.len() < wanted {
-            let size = wanted.max(self.slots.len());
-            self.slots.clear();
-            self.slots.resize(size, (0, 0));
-            self.round = 1;
+        let next = self.round.checked_add(1 << self.bits);
+        match next {
+            Some(next) if self.slots.len() >= wanted && self.round > 0 => self.round = next,
+            _ => {
+                let size = wanted.max(self.slots.len());
+                self.slots.clear();
+                self.slots.resize(size, 0);
+                // A place is below half of the slots.
+                self.bits = size.trailing_zeros();
+                self.round = 1 << self.bits;
+            }
         }
     }
 
@@ -38,10 +46,10 @@ impl<N: Name> Fold<N> {
         let mask = self.slots.len() - 1;
         let mut slot = id as usize & mask;
         loop {
-            let (round, at) = self.slots[slot];
-            if round != self.round {
+            // Old rounds are below this one.
+            let Some(at) = self.slots[slot].checked_sub(self.round) else {
                 let at = self.arrivals.len();
-                self.slots[slot] = (self.round, at as u32);
+                self.slots[slot] = self.round | at as u32;
                 self.arrivals.push(Arrival {
                     name,
                     id,
@@ -49,7 +57,7 @@ impl<N: Name> Fold<N> {
                     bytes,
                 });
                 return at;
-            }
+            };
             let arrival = &mut self.arrivals[at as usize];
             if arrival.id == id && arrival.name == name {
                 arrival.packets = arrival.packets.saturating_add(packets);

@@ -108,13 +108,6 @@ impl Batch {
     }
 }
 
-impl Pairs {
-    /// How many different ones there are.
-    pub fn distinct(&self) -> usize {
-        self.narrow.arrivals().len() + self.wide.arrivals().len()
-    }
-}
-
 impl Nodes {
     /// Folds the packets of pairs by node, unless that is done.
     pub fn fold(&mut self, secret: &Secret, pairs: &Pairs) {

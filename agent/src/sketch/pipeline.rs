@@ -123,7 +123,7 @@ impl Pipeline {
         };
         let worker = thread::Builder::new()
             .name("sketch".into())
-            .spawn(move || with_mate(|| worker.run()))?;
+            .spawn(move || worker.run())?;
         Ok(Self {
             snapshot,
             handle: WorkerHandle::new(requests, worker.thread().clone()),
@@ -275,18 +275,6 @@ impl Pipeline {
             None => Ok(()),
         }
     }
-}
-
-/// Runs what a thread does with a second one at hand, to share a batch with: by
-/// [`rayon::join`], which does all itself where no core is idle.
-fn with_mate<T>(work: impl FnOnce() -> T) -> T {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(2)
-        .use_current_thread()
-        .thread_name(|_| "sketch-mate".into());
-    // Without one all goes on as well.
-    let _pool = pool.build();
-    work()
 }
 
 /// The pairs to watch, each once, however its addresses are written.

@@ -26,9 +26,6 @@ use crate::export::hitters::Hitters;
 use crate::names::Names;
 use crate::service::Service;
 
-/// Pairs in a batch from which on it pays to wake another core.
-const WORTH_SHARING: usize = 512;
-
 /// How sketches are built, whatever their size. The device is opened and the
 /// weights are put there once, for all of them.
 pub struct Blueprint {
@@ -357,32 +354,19 @@ impl Sketches {
         Ok(self.sampling.honest(flow))
     }
 
-    /// Stores a batch in all of them. Where another core is idle it does one half.
+    /// Stores a batch in all of them.
     pub fn store(&mut self, batch: &mut Batch) -> crane_model::Result<()> {
         let Batch { pairs, nodes } = batch;
-        let (pairs, secret) = (&*pairs, &self.secret);
-        let by_pair = |crane: &mut Crane| {
-            crane.store(pairs.narrow.arrivals())?;
-            crane.store(pairs.wide.arrivals())
-        };
-        let (sources, destinations) = (&mut self.sources, &mut self.destinations);
-        let (services, fans, main) = (&mut self.services, &mut self.fans, &mut self.main_services);
-        let mut by_node = move || {
-            nodes.fold(secret, pairs);
-            fans.store(pairs, nodes);
-            main.store(pairs);
-            services.store(nodes.services())?;
-            sources.store(nodes.narrow.sources())?;
-            sources.store(nodes.wide.sources())?;
-            destinations.store(nodes.narrow.destinations())?;
-            destinations.store(nodes.wide.destinations())
-        };
-        if pairs.distinct() < WORTH_SHARING {
-            by_pair(&mut self.pairs)?;
-            return by_node();
-        }
-        let (by_pair, by_node) = rayon::join(|| by_pair(&mut self.pairs), by_node);
-        by_pair.and(by_node)
+        nodes.fold(&self.secret, pairs);
+        self.fans.store(pairs, nodes);
+        self.main_services.store(pairs);
+        self.services.store(nodes.services())?;
+        self.pairs.store(pairs.narrow.arrivals())?;
+        self.pairs.store(pairs.wide.arrivals())?;
+        self.sources.store(nodes.narrow.sources())?;
+        self.sources.store(nodes.wide.sources())?;
+        self.destinations.store(nodes.narrow.destinations())?;
+        self.destinations.store(nodes.wide.destinations())
     }
 }
 

@@ -60,8 +60,8 @@ const FEW_NAMES: usize = 2 << 10;
 /// four: who talks with many is found all the same, for less.
 const RARE: usize = 2;
 
-/// But by all of them in fewer words than this: there, everyone is nearly as
-/// large as those in the lists.
+/// But by all of them in fewer words than this, where every pair tells something:
+/// everyone is nearly as large as those in the lists.
 const FEW_WORDS: usize = 12 << 10;
 
 /// The number of peers of a node: the estimate and its 90 % interval. While all
