@@ -86,13 +86,13 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
         0..8 => (office(7), server(0), BACKUP),
         8..12 => (office(11), server(1), BACKUP - 200),
         // A scan of 10.200.0.0/16, in the first half.
-        12..18 if through < 0.5 => (
+        12..16 if through < 0.5 => (
             office(66),
             Ipv4Addr::from(0x0ac8_0000 | (number as u32 & 0xffff)),
             0,
         ),
         // A flood with sources forged out of 172.16.0.0/12, in three quarters.
-        18..30 if through < 0.75 => (
+        18..21 if through < 0.75 => (
             Ipv4Addr::from(0xac10_0000 | rng.random_range(0..1 << 20)),
             server(3),
             0,

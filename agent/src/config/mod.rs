@@ -242,7 +242,7 @@ impl Default for Sketch {
             profile: Profile::Packed,
             device: DeviceChoice::Auto,
             weights: None,
-            memory: Size(4 << 20),
+            memory: Size(2 << 20),
             memory_total: Size(256 << 20),
             node_percent: 50,
             batch: 4096,
