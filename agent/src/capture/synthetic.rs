@@ -86,13 +86,13 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
         0..8 => (office(7), server(0), BACKUP),
         8..12 => (office(11), server(1), BACKUP - 200),
         // A scan of 10.200.0.0/16, in the first half.
-        12..16 if through < 0.5 => (
+        12..19 if through < 0.5 => (
             office(66),
             Ipv4Addr::from(0x0ac8_0000 | (number as u32 & 0xffff)),
             0,
         ),
         // A flood with sources forged out of 172.16.0.0/12, in three quarters.
-        18..21 if through < 0.75 => (
+        19..24 if through < 0.75 => (
             Ipv4Addr::from(0xac10_0000 | rng.random_range(0..1 << 20)),
             server(3),
             0,
@@ -100,7 +100,7 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
         97 => return Ok((arp(), 60)),
         98..100 => return ipv6(rng),
         _ => {
-            let (host, n) = (skewed(rng, 300), skewed(rng, 40));
+            let (host, n) = (skewed(rng, 300), skewed(rng, 30));
             let payload = [0, 64, 512, 1400][rng.random_range(0..4)];
             if rng.random_bool(0.5) {
                 (office(host), server(n), payload)

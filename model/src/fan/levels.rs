@@ -109,7 +109,7 @@ impl Levels {
         let number = level(tagged.pair).min(LEVELS - 1);
         let level = &mut self.all[number];
         let column = ((tagged.pair & 0xffff) as usize * level.columns) >> 16;
-        let at = level.bit(number, tagged.node, column);
+        let at = level.bit(number, spread(tagged.node), column);
         let bit = 1u64 << (at % 64);
         let word = &mut words[at / 64];
         let new = *word & bit == 0;
@@ -157,6 +157,12 @@ impl Levels {
     }
 }
 
+/// A node's tag, spread over 64 bits.
+#[inline]
+fn spread(node: u32) -> u64 {
+    mix(u64::from(node) ^ SALT, ODD)
+}
+
 impl Level {
     /// Whether half of its bits are set; a quarter where there are many.
     #[inline]
@@ -164,17 +170,17 @@ impl Level {
         self.ones >= self.limit
     }
 
-    /// Where the bit of a node in a column is. Nodes that meet in one column do not
-    /// meet in others.
+    /// Where the bit of a node in a column is. A multiplier of its own for each
+    /// column: nodes that meet in one do not meet in others.
     #[inline]
-    fn bit(&self, number: usize, node: u32, column: usize) -> usize {
-        let place = u64::from(node) << 32 | (number << 16 | column) as u64;
-        let hash = mix(place ^ SALT, ODD) >> 32;
+    fn bit(&self, number: usize, node: u64, column: usize) -> usize {
+        let multiplier = ((number << 16 | column) as u64 ^ SALT).wrapping_mul(ODD) | 1;
+        let hash = node.wrapping_mul(multiplier) >> 32;
         self.start + column * self.rows + ((hash as usize * self.rows) >> 32)
     }
 
     fn seen(&self, words: &[u64], number: usize, node: u32) -> Seen {
-        let mut mine = 0;
+        let (mut mine, node) = (0, spread(node));
         for column in 0..self.columns {
             let at = self.bit(number, node, column);
             mine += (words[at / 64] >> (at % 64) & 1) as usize;
