@@ -10,7 +10,7 @@
 //! upper ones are emptier, and answer when those below are full.
 
 use super::estimate::{Seen, estimate};
-use super::{FEW_WORDS, Peers, Tagged, level};
+use super::{Peers, Tagged, level};
 use crate::codes::{ODD, SALT, mix};
 
 /// Levels; the last is for nodes with tens of millions of peers.
@@ -46,8 +46,6 @@ struct Level {
     rows: usize,
     /// Bits that are set.
     ones: usize,
-    /// It is full when so many are.
-    limit: usize,
     /// Share of the pairs.
     share: f64,
 }
@@ -81,7 +79,6 @@ impl Levels {
                 columns,
                 rows: LEAST_ROWS + more,
                 ones: 0,
-                limit: columns * (LEAST_ROWS + more) / if words < FEW_WORDS { 2 } else { 4 },
                 share: 0.5f64.powi((level + 1 - last) as i32),
             };
             start += columns * made.rows;
@@ -164,10 +161,10 @@ fn spread(node: u32) -> u64 {
 }
 
 impl Level {
-    /// Whether half of its bits are set; a quarter where there are many.
+    /// Whether so many bits are set that the rest tells next to nothing.
     #[inline]
     fn is_full(&self) -> bool {
-        self.ones >= self.limit
+        8 * self.ones >= 7 * self.columns * self.rows
     }
 
     /// Where the bit of a node in a column is. A multiplier of its own for each

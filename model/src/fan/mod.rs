@@ -56,14 +56,6 @@ const MOST_NAMES: usize = 48 << 10;
 /// a list.
 const FEW_NAMES: usize = 2 << 10;
 
-/// Among bits, candidates are counted by pairs of this level and above, one in
-/// four: who talks with many is found all the same, for less.
-const RARE: usize = 2;
-
-/// But by all of them in fewer words than this, where every pair tells something:
-/// everyone is nearly as large as those in the lists.
-const FEW_WORDS: usize = 12 << 10;
-
 /// The number of peers of a node: the estimate and its 90 % interval. While all
 /// pairs fit the three are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -204,8 +196,7 @@ impl Fan {
     fn rare(&self) -> usize {
         match &self.kept {
             Kept::Pairs(_) => 0,
-            Kept::Bits(levels) if self.words.len() < FEW_WORDS => levels.full(),
-            Kept::Bits(levels) => levels.full().max(RARE),
+            Kept::Bits(levels) => levels.full(),
         }
     }
 
