@@ -23,6 +23,7 @@ mod packet;
 mod plain;
 mod protocol;
 mod report;
+mod service;
 mod sketch;
 mod stop;
 mod tally;
