@@ -87,7 +87,7 @@ fn memory_max_has_room_for_all_budgets() {
     let buffers = mebibytes("buffer_total");
     assert_eq!(
         max,
-        mebibytes("memory_total") + buffers + buffers / 4 + 96,
+        mebibytes("memory_total") + buffers + buffers / 4 + 224,
         "as the comment above MemoryMax says"
     );
 }
