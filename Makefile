@@ -3,7 +3,12 @@
 CARGO ?= cargo
 AGENT := target/release/crane-agent
 SAMPLE := target/sample.pcap
-SHARE = $(DESTDIR)/usr/local/share
+# Where `install` puts things; the package has /usr.
+PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
+LIB = $(DESTDIR)$(PREFIX)/lib
+# The unit of the machine's owner, or of a package.
+UNITS = $(DESTDIR)$(if $(filter /usr,$(PREFIX)),/usr/lib,/etc)/systemd/system
 # For bash, zsh and fish.
 COMPLETIONS = $(SHARE)/bash-completion/completions/crane-agent \
   $(SHARE)/zsh/site-functions/_crane-agent \
@@ -11,7 +16,11 @@ COMPLETIONS = $(SHARE)/bash-completion/completions/crane-agent \
 # Tests write their names here that could not run.
 SKIPPED := target/tmp/skipped
 
-.PHONY: run demo test bench check-cuda setup setup-test install uninstall
+STAGE := target/stage
+CARGO_DEB := target/tools/bin/cargo-deb
+CARGO_DEB_VERSION := 3.8.0
+
+.PHONY: run demo test test-extra test-package test-boot bench check-cuda setup setup-test install uninstall deb
 
 ## run: build the agent and run it on all interfaces that are up
 run: $(AGENT)
@@ -36,6 +45,19 @@ test: setup-test
 	  [ ! -e $(SKIPPED) ] || echo "SKIPPED: $$(sort -u $(SKIPPED) | wc -l) tests need root:" $$(sort -u $(SKIPPED)); \
 	  exit $$code
 
+## test-extra: what takes minutes and a Debian mirror: the package, and a machine that boots it
+test-extra: test-package test-boot
+
+## test-package: the package is installed, upgraded and purged in a Debian root
+test-package: deb
+	@sh .ci/need debootstrap debootstrap
+	.ci/test-package
+
+## test-boot: a machine boots systemd and runs the package as a service
+test-boot: deb
+	@sh .ci/need debootstrap debootstrap cpio cpio
+	.ci/test-boot
+
 ## bench: store and query on one core, then replay and live capture beside others
 bench: setup
 	@sh .ci/need tcpdump tcpdump nfpcapd nfdump softflowd softflowd taskset util-linux \
@@ -59,17 +81,34 @@ setup-test: setup
 
 ## install: the agent, its manual, completions, its unit and its configuration
 install: $(AGENT)
-	install -D -m 755 $(AGENT) $(DESTDIR)/usr/local/bin/crane-agent
+	install -D -m 755 $(AGENT) $(DESTDIR)$(PREFIX)/bin/crane-agent
+	install -D -m 755 systemd/restart-delay $(LIB)/crane-agent/restart-delay
 	install -d $(SHARE)/man/man1 $(dir $(COMPLETIONS))
 	$(AGENT) man --dir $(SHARE)/man/man1
 	$(AGENT) completions bash > $(word 1,$(COMPLETIONS))
 	$(AGENT) completions zsh > $(word 2,$(COMPLETIONS))
 	$(AGENT) completions fish > $(word 3,$(COMPLETIONS))
-	install -D -m 644 systemd/crane-agent.service $(DESTDIR)/etc/systemd/system/crane-agent.service
+	install -D -m 644 -t $(SHARE)/crane-agent systemd/cuda.conf
+	cp -r dashboards $(SHARE)/crane-agent/
+	install -d $(UNITS)
+	sed 's,/usr/\(bin\|lib\)/,$(PREFIX)/\1/,' systemd/crane-agent.service > $(UNITS)/crane-agent.service
+	install -D -m 644 systemd/crane-agent.sysusers $(LIB)/sysusers.d/crane-agent.conf
 	[ -e $(DESTDIR)/etc/crane-agent/crane-agent.toml ] || \
 	  install -D -m 644 agent/crane-agent.toml $(DESTDIR)/etc/crane-agent/crane-agent.toml
+	[ -n "$(DESTDIR)" ] || ! command -v systemd-sysusers >/dev/null || systemd-sysusers crane-agent.conf
 
 ## uninstall: what `install` put there, except the configuration
 uninstall:
-	rm -f $(DESTDIR)/usr/local/bin/crane-agent $(DESTDIR)/etc/systemd/system/crane-agent.service
+	rm -f $(DESTDIR)$(PREFIX)/bin/crane-agent $(UNITS)/crane-agent.service $(LIB)/sysusers.d/crane-agent.conf
+	rm -rf $(LIB)/crane-agent $(SHARE)/crane-agent
 	rm -f $(SHARE)/man/man1/crane-agent.1 $(SHARE)/man/man1/crane-agent-*.1 $(COMPLETIONS)
+
+## deb: a Debian package in target/debian (DEB_FLAGS for cargo-deb)
+deb: $(AGENT) $(CARGO_DEB)
+	@sh .ci/need dpkg-shlibdeps dpkg-dev
+	rm -rf $(STAGE)
+	$(MAKE) --silent install PREFIX=/usr DESTDIR=$(STAGE)
+	$(CARGO_DEB) --package crane-agent --no-build --no-strip --quiet $(DEB_FLAGS)
+
+$(CARGO_DEB):
+	$(CARGO) install cargo-deb --version $(CARGO_DEB_VERSION) --locked --quiet --root target/tools

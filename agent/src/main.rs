@@ -27,6 +27,7 @@ mod report;
 mod service;
 mod sketch;
 mod stop;
+mod systemd;
 mod tally;
 mod units;
 

@@ -1,6 +1,7 @@
 //! The command line; that of what measures and makes the model is in [`model`].
 
 mod model;
+mod version;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
@@ -25,7 +26,7 @@ pub use model::{CodeKind, Eval, Part, Train};
 /// pairs of addresses per interface, and exports the heavy hitters to
 /// Prometheus.
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = EXAMPLES, propagate_version = true)]
+#[command(version, long_version = version::long(), about, after_help = EXAMPLES, propagate_version = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

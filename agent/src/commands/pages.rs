@@ -112,7 +112,7 @@ const RUN: Page = Page {
         CONFIGURATION,
         (
             "/etc/systemd/system/crane-agent.service",
-            "The unit that runs it as a service.",
+            "The unit that runs it as a service; that of a package is in /usr/lib/systemd/system.",
         ),
     ],
     environment: CONFIGURED_BY,

@@ -15,6 +15,7 @@ use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::sketch::summary::Summary;
 use crate::stop::{self, Hangup};
+use crate::systemd;
 
 /// How long packets that wait in the rings are still stored after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -72,14 +73,18 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let (device, window) = (pipeline.device(), config.window.length);
     tracing::info!(interfaces = names.join(","), device, %window, "capturing");
     tracing::info!("metrics are at http://{address}/metrics");
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    systemd::ready();
+    let mut status = systemd::Status::new();
+    let snapshot = pipeline.snapshot();
 
     while !stop::wait(stop, Duration::from_secs(1)) {
         if pipeline.has_ended() || captures.iter().any(|capture| capture.is_finished()) {
             stop.store(true, Relaxed);
         }
+        let views = &snapshot.load().interfaces;
+        status.tell(views.iter().map(|view| &*view.tally));
     }
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    systemd::stopping();
     let ended: Vec<_> = captures.into_iter().map(|capture| capture.join()).collect();
     log_totals(&pipeline.finish(Some(DRAIN))?);
     for capture in ended {

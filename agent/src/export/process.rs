@@ -1,7 +1,14 @@
 //! What this process uses, from `/proc`, under the names Prometheus' own
 //! clients use. What cannot be read is left out.
+//!
+//! Only the own directory of the process is read: a service may see no more
+//! (`ProcSubset=pid`).
 
 use std::fs;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use super::text::{Family, Kind};
 
@@ -24,9 +31,9 @@ pub fn write(text: &mut String) {
     let cpu = field(14)
         .zip(field(15))
         .map(|(user, system)| (user + system) / ticks);
-    let started = field(22)
-        .zip(boot_time())
-        .map(|(since, boot)| boot + since / ticks);
+    // Once: a clock that is set later does not change when that was.
+    static STARTED: OnceLock<Option<f64>> = OnceLock::new();
+    let started = *STARTED.get_or_init(|| Some(boot_time()? + field(22)? / ticks));
     let fds = fs::read_dir("/proc/self/fd")
         .ok()
         .map(|fds| fds.count() as f64);
@@ -72,11 +79,9 @@ pub fn write(text: &mut String) {
 
 /// When the machine was started, in seconds since 1970.
 fn boot_time() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/stat").ok()?;
-    stat.lines()
-        .find_map(|line| line.strip_prefix("btime "))?
-        .parse()
-        .ok()
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let since = clock_gettime(ClockId::Boottime);
+    Some(now.as_secs_f64() - since.tv_sec as f64 - since.tv_nsec as f64 / 1e9)
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use crane_model::{PackedWeights, PaperWeights};
+use sha2::{Digest, Sha256};
 
+use crate::config::Profile;
 use crate::config::size::Size;
 use crate::config::small_file;
 
@@ -31,6 +33,16 @@ pub fn load(file: Option<&Path>) -> anyhow::Result<PaperWeights> {
         return PaperWeights::load(BUILT_IN).context(INSIDE);
     };
     PaperWeights::load(&read(path)?).with_context(|| path.display().to_string())
+}
+
+/// The SHA-256 of the weights in the program, as `weights/README.md` has it.
+pub fn checksum(profile: Profile) -> String {
+    let file = match profile {
+        Profile::Packed => PackedWeights::FILE,
+        Profile::Paper => BUILT_IN,
+    };
+    let digits = Sha256::digest(file).into_iter();
+    digits.map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The largest weight file; ours have less than one MiB.

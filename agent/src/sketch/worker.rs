@@ -21,6 +21,7 @@ use super::summary::Summary;
 use super::view::Lists;
 use crate::export::snapshot::Snapshot;
 use crate::names::Names;
+use crate::systemd::Watchdog;
 
 /// What others want of the worker.
 pub enum Request {
@@ -145,6 +146,7 @@ impl Worker {
         let mut state = State::default();
         let mut buffers = Buffers::default();
         let mut published = Instant::now();
+        let mut watchdog = Watchdog::from_environment();
         loop {
             self.take_requests(&mut state)?;
             let stored = self.work(&mut state, &mut buffers)?;
@@ -152,6 +154,7 @@ impl Worker {
             if self.publishes && (done || published.elapsed() >= PUBLISH_EVERY) {
                 self.publish(&mut state)?;
                 published = Instant::now();
+                watchdog.feed();
             }
             if done {
                 return Ok(());

@@ -23,13 +23,14 @@ pub struct PackedWeights {
     pub encoders: Option<Arc<Vec<Ends>>>,
 }
 
-/// What `crane-agent train --profile packed` made; see `weights/README.md`.
-const BUILT_IN: &[u8] = include_bytes!("../../../weights/packed.safetensors");
-
 impl PackedWeights {
+    /// The file of the weights in this program, which `crane-agent train --profile
+    /// packed` made; see `weights/README.md`.
+    pub const FILE: &[u8] = include_bytes!("../../../weights/packed.safetensors");
+
     /// The weights in this program.
     pub fn built_in() -> Result<Self> {
-        Self::load(BUILT_IN)
+        Self::load(Self::FILE)
     }
 
     /// Reads a weight file; says what is wrong with it if it cannot be used.

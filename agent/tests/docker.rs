@@ -1,0 +1,42 @@
+//! What can be said of the containers without one: every file they are given is
+//! there, and Prometheus understands its own.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::process::Command;
+
+use common::{stderr, workspace};
+
+#[test]
+fn every_file_that_is_mounted_is_there() {
+    let folder = workspace().join("docker");
+    let text = std::fs::read_to_string(folder.join("compose.yaml")).unwrap();
+    let mounts: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- ")?.strip_suffix(":ro"))
+        .map(|mount| mount.split(':').next().unwrap())
+        .collect();
+    assert!(mounts.len() >= 5, "{mounts:?}");
+    for mount in mounts {
+        assert!(folder.join(mount).exists(), "{mount}");
+    }
+    let dockerfile = std::fs::read_to_string(folder.join("Dockerfile")).unwrap();
+    let copied = dockerfile
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY agent/"));
+    for line in copied {
+        let file = line.split(' ').next().unwrap();
+        assert!(workspace().join("agent").join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn prometheus_understands_its_configuration() {
+    let checked = Command::new("promtool")
+        .args(["check", "config"])
+        .arg(workspace().join("docker/prometheus.yml"))
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{}", stderr(&checked));
+}
