@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -20,6 +19,7 @@ use super::answers::{
     self, ErrorAnswer, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, InterfaceFlow,
     InterfaceHitters, InterfaceNode, Interfaces, NodeAnswer,
 };
+use super::shown::Shown;
 use crate::edge::Pair;
 use crate::export::hitters::Hitters;
 use crate::export::metrics::Exporter;
@@ -39,8 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct ApiState {
     /// Renders metrics.
     pub exporter: Exporter,
-    /// What the worker knew last.
-    pub snapshot: Arc<ArcSwap<Snapshot>>,
+    /// What may be seen of what the worker knew last.
+    pub snapshot: Shown,
     /// Where queries go.
     pub worker: WorkerHandle,
 }
@@ -172,7 +172,8 @@ async fn flow(
 ) -> Answered<FlowAnswer> {
     let given = parameters(given, &["src", "dst", "interface", "window"])?;
     let (src, dst) = (address(&given, "src")?, address(&given, "dst")?);
-    let pair = Pair::between(src, dst).ok_or_else(|| {
+    let (from, to) = (real(&state, src)?, real(&state, dst)?);
+    let pair = Pair::between(from, to).ok_or_else(|| {
         let allowed = "an address of the same kind as src";
         wrong("dst", &dst.to_string(), allowed)
     })?;
@@ -186,7 +187,7 @@ async fn flow(
         })
     };
     let interfaces = answers.into_iter().filter_map(entry).collect();
-    let names = PairNames::of(state.snapshot.load().names.as_deref(), src, dst);
+    let names = PairNames::of(state.snapshot.names().as_deref(), from, to);
     Ok(Json(FlowAnswer {
         src,
         dst,
@@ -201,7 +202,8 @@ async fn node(
 ) -> Answered<NodeAnswer> {
     let given = parameters(given, &["ip", "interface", "window"])?;
     let ip = address(&given, "ip")?;
-    let answers = ask(&state, &given, About::Node(ip)).await?;
+    let node = real(&state, ip)?;
+    let answers = ask(&state, &given, About::Node(node)).await?;
     let entry = |answer: Answer| {
         let (sent, received) = (answer.flows.first()?.into(), answer.flows.get(1)?.into());
         Some(InterfaceNode {
@@ -212,7 +214,7 @@ async fn node(
         })
     };
     let interfaces = answers.into_iter().filter_map(entry).collect();
-    let name = name_of(state.snapshot.load().names.as_deref(), ip);
+    let name = name_of(state.snapshot.names().as_deref(), node);
     Ok(Json(NodeAnswer {
         ip,
         name,
@@ -285,6 +287,18 @@ fn address(given: &BTreeMap<String, String>, name: &str) -> Result<IpAddr, Refus
         )
     })?;
     IpAddr::from_str(text).map_err(|_| wrong(name, text, "an IPv4 or IPv6 address"))
+}
+
+/// The address that a question is about, which names it as lists do.
+fn real(state: &ApiState, asked: IpAddr) -> Result<IpAddr, Refusal> {
+    state.snapshot.real(asked).ok_or_else(|| {
+        Refusal(
+            StatusCode::FORBIDDEN,
+            "this agent shows networks in the place of addresses (export.anonymise = \"prefix\") \
+             and answers no question about an address"
+                .into(),
+        )
+    })
 }
 
 /// What was given, each parameter once and none that is not `allowed`.
