@@ -116,9 +116,10 @@ impl Agent {
         let host = host.trim_matches(['[', ']']).to_owned();
         let mut connection = ClientConnection::new(config, ServerName::try_from(host)?)?;
         while connection.is_handshaking() {
-            connection
-                .complete_io(&mut stream)
-                .with_context(|| format!("no TLS with the agent at {}", self.at))?;
+            connection.complete_io(&mut stream).with_context(|| {
+                let at = &self.at;
+                format!("no TLS with the agent at {at} (one without it is asked at http://…)")
+            })?;
         }
         Ok(StreamOwned::new(connection, stream))
     }
