@@ -285,6 +285,14 @@ fn guessing_costs_little_and_hurts_no_scrape() {
     let web = users(&[("alice", "right"), ("carol", "too")], 10);
     let (agent, port) = serving(folder.path(), "", &web);
     assert_eq!(ask(port, "127.0.0.1", "alice:right"), Some(200));
+    // Who does not exist takes as long as who does.
+    let [known, unknown] = ["alice:wrong", "nobody:wrong"].map(|login| {
+        std::thread::sleep(Duration::from_millis(500));
+        let start = Instant::now();
+        assert_eq!(ask(port, "127.0.0.1", login), Some(401));
+        start.elapsed()
+    });
+    assert!(unknown > known / 4, "{unknown:?} and {known:?}");
 
     let (over, wrong, busy) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     let (over, wrong, busy) = (&over, &wrong, &busy);

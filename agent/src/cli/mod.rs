@@ -77,7 +77,8 @@ pub enum Command {
     /// Check a configuration file, and the variables that are put over it.
     ///
     /// All that can be checked without opening a device: keys and values, the
-    /// filter, the weights, what this binary can run on.
+    /// filter, the weights, certificates and users of `export.web_config`, what this
+    /// binary can run on.
     CheckConfig {
         /// The file.
         file: PathBuf,

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use bcrypt::HashParts;
 
-use super::yaml::{self, Fault, Node, Value};
+use super::yaml::{self, Fault, Node};
 use super::{ConfigError, small_file};
 use crate::config::size::Size;
 
@@ -82,7 +82,7 @@ impl WebConfig {
 
     fn parse(text: &str, folder: &Path) -> Result<Self, Fault> {
         let mut config = Self::default();
-        for (key, node) in entries(yaml::parse(text)?, "the file")? {
+        for (key, node) in yaml::parse(text)?.entries("the file")? {
             match key.as_str() {
                 "tls_server_config" => config.tls = tls(node, folder)?,
                 "http_server_config" => config.headers = http(node)?,
@@ -106,17 +106,17 @@ fn tls(section: Node, folder: &Path) -> Result<Option<Tls>, Fault> {
     let (mut min, mut max, mut auth) = (TlsVersion::Tls12, TlsVersion::Tls13, None);
     let mut prefer_server_cipher_suites = true;
     let mut is_empty = true;
-    for (name, node) in entries(section, "tls_server_config")? {
+    for (name, node) in section.entries("tls_server_config")? {
         is_empty = false;
         let file = |text: String| (!text.is_empty()).then(|| folder.join(text));
         match name.as_str() {
-            "cert_file" => cert = file(text(&name, node)?),
-            "key_file" => key = file(text(&name, node)?),
-            "client_ca_file" => client_ca = file(text(&name, node)?),
+            "cert_file" => cert = file(node.text(&name)?),
+            "key_file" => key = file(node.text(&name)?),
+            "client_ca_file" => client_ca = file(node.text(&name)?),
             "client_auth_type" => auth = client_auth(&name, node)?,
             "min_version" => min = version(&name, node)?,
             "max_version" => max = version(&name, node)?,
-            "prefer_server_cipher_suites" => prefer_server_cipher_suites = flag(&name, node)?,
+            "prefer_server_cipher_suites" => prefer_server_cipher_suites = node.flag(&name)?,
             "cert" | "key" | "client_ca" => {
                 return Err(unable(&node, &name, &format!("name a file: {name}_file")));
             }
@@ -167,7 +167,7 @@ fn tls(section: Node, folder: &Path) -> Result<Option<Tls>, Fault> {
 /// None if clients need no certificate, otherwise whether they must have one.
 fn client_auth(name: &str, node: Node) -> Result<Option<bool>, Fault> {
     let line = node.line;
-    let given = text(name, node)?;
+    let given = node.text(name)?;
     let message = match given.as_str() {
         "" | "NoClientCert" => return Ok(None),
         "VerifyClientCertIfGiven" => return Ok(Some(false)),
@@ -185,7 +185,7 @@ fn client_auth(name: &str, node: Node) -> Result<Option<bool>, Fault> {
 
 fn version(name: &str, node: Node) -> Result<TlsVersion, Fault> {
     let line = node.line;
-    let given = text(name, node)?;
+    let given = node.text(name)?;
     let why = match given.as_str() {
         "TLS12" => return Ok(TlsVersion::Tls12),
         "TLS13" => return Ok(TlsVersion::Tls13),
@@ -198,17 +198,17 @@ fn version(name: &str, node: Node) -> Result<TlsVersion, Fault> {
 
 fn http(section: Node) -> Result<Vec<(&'static str, String)>, Fault> {
     let mut headers = Vec::new();
-    for (name, node) in entries(section, "http_server_config")? {
+    for (name, node) in section.entries("http_server_config")? {
         match name.as_str() {
             "http2" => {
                 let line = node.line;
-                if flag(&name, node)? {
+                if node.flag(&name)? {
                     let message = "http2: HTTP/2 is not spoken; write false, or leave it out";
                     return Err(Fault::new(line, message));
                 }
             }
             "headers" => {
-                for (name, node) in entries(node, "headers")? {
+                for (name, node) in node.entries("headers")? {
                     headers.push(header(&name, node)?);
                 }
             }
@@ -227,7 +227,7 @@ fn header(name: &str, node: Node) -> Result<(&'static str, String), Fault> {
         return Err(unknown(&node, name, &all));
     };
     let line = node.line;
-    let value = text(name, node)?;
+    let value = node.text(name)?;
     let fits = values.is_empty() || values.iter().any(|one| one.eq_ignore_ascii_case(&value));
     if !fits {
         let allowed = values.join(" or ");
@@ -243,9 +243,9 @@ fn header(name: &str, node: Node) -> Result<(&'static str, String), Fault> {
 
 fn users(section: Node) -> Result<BTreeMap<String, String>, Fault> {
     let mut users = BTreeMap::new();
-    for (user, node) in entries(section, "basic_auth_users")? {
+    for (user, node) in section.entries("basic_auth_users")? {
         let line = node.line;
-        let hash = text(&user, node)?;
+        let hash = node.text(&user)?;
         // Not the text itself: someone may have written the password.
         let refuse = |why: &str| Err(Fault::new(line, format!("{user}: {why}")));
         let Ok(parts) = HashParts::from_str(&hash) else {
@@ -260,37 +260,6 @@ fn users(section: Node) -> Result<BTreeMap<String, String>, Fault> {
         users.insert(user, hash);
     }
     Ok(users)
-}
-
-/// The entries of a mapping; none where nothing is written.
-fn entries(node: Node, name: &str) -> Result<Vec<(String, Node)>, Fault> {
-    match node.value {
-        Value::Map(map) => Ok(map),
-        Value::Text(text) if text.is_empty() || text == "~" || text == "null" => Ok(Vec::new()),
-        _ => Err(Fault::new(
-            node.line,
-            format!("{name}: has to be keys and values"),
-        )),
-    }
-}
-
-fn text(name: &str, node: Node) -> Result<String, Fault> {
-    match node.value {
-        Value::Text(text) => Ok(text),
-        _ => Err(Fault::new(node.line, format!("{name}: has to be a text"))),
-    }
-}
-
-fn flag(name: &str, node: Node) -> Result<bool, Fault> {
-    let line = node.line;
-    match text(name, node)?.as_str() {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        other => Err(Fault::new(
-            line,
-            format!("{name}: {other:?} is not true or false"),
-        )),
-    }
 }
 
 fn unknown(node: &Node, key: &str, allowed: &str) -> Fault {

@@ -44,6 +44,41 @@ impl Fault {
     }
 }
 
+impl Node {
+    /// The entries of a mapping called `name`; none where nothing is written.
+    pub fn entries(self, name: &str) -> Result<Vec<(String, Node)>, Fault> {
+        match self.value {
+            Value::Map(map) => Ok(map),
+            Value::Text(text) if matches!(text.as_str(), "" | "~" | "null") => Ok(Vec::new()),
+            _ => {
+                let message = format!("{name}: has to be keys and values");
+                Err(Fault::new(self.line, message))
+            }
+        }
+    }
+
+    /// The text of the key `name`.
+    pub fn text(self, name: &str) -> Result<String, Fault> {
+        match self.value {
+            Value::Text(text) => Ok(text),
+            _ => Err(Fault::new(self.line, format!("{name}: has to be a text"))),
+        }
+    }
+
+    /// Whether the key `name` is true.
+    pub fn flag(self, name: &str) -> Result<bool, Fault> {
+        let line = self.line;
+        match self.text(name)?.as_str() {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            other => {
+                let message = format!("{name}: {other:?} is not true or false");
+                Err(Fault::new(line, message))
+            }
+        }
+    }
+}
+
 type Events<'a> = dyn Iterator<Item = Result<(Event<'a>, Span), ScanError>> + 'a;
 
 /// Reads a file with one document; an empty file is an empty mapping.

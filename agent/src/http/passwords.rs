@@ -71,6 +71,11 @@ impl Users {
         })
     }
 
+    /// Whether these are the same, with the same passwords.
+    pub fn are(&self, others: &Self) -> bool {
+        self.hashes == others.hashes
+    }
+
     fn message(login: &Login) -> Vec<u8> {
         [login.user.as_bytes(), b":", &login.password].concat()
     }

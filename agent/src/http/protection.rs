@@ -81,6 +81,15 @@ impl Rules {
         })
     }
 
+    /// Users who are the same as before are still known.
+    fn keep_users(&mut self, before: &Self) {
+        if let (Some(users), Some(before)) = (&mut self.users, &before.users)
+            && users.are(before)
+        {
+            *users = Arc::clone(before);
+        }
+    }
+
     /// Sets the headers of an answer.
     pub fn dress(&self, headers: &mut HeaderMap) {
         headers.extend(self.headers.iter().cloned());
@@ -112,7 +121,8 @@ impl Protection {
                 let (files, rules) = read(&self.path);
                 watch.files = files;
                 match rules {
-                    Ok(rules) => {
+                    Ok(mut rules) => {
+                        rules.keep_users(&self.rules.load());
                         tracing::info!("{} was read again", self.path.display());
                         self.rules.store(Arc::new(rules));
                     }

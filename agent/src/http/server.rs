@@ -101,7 +101,9 @@ impl Listeners {
 pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
     let protection = config.web_config.as_deref().map(Protection::open);
     let protection = protection.transpose()?.map(Arc::new);
-    let tcp = config.listen.iter().map(|address| bind_tcp(*address));
+    let several = config.listen.len() > 1;
+    let tcp = config.listen.iter();
+    let tcp = tcp.map(|address| bind_tcp(*address, several));
     let tcp = tcp.collect::<anyhow::Result<_>>()?;
     let unix = config.socket.as_deref().map(bind_unix).transpose()?;
     Ok(Listeners {
@@ -111,11 +113,15 @@ pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
     })
 }
 
-fn bind_tcp(address: SocketAddr) -> anyhow::Result<TcpListener> {
+fn bind_tcp(address: SocketAddr, several: bool) -> anyhow::Result<TcpListener> {
+    let hint = match several {
+        true => " ([::] takes IPv4, too, and 0.0.0.0 every address)",
+        false => "",
+    };
     let tcp = TcpListener::bind(address).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => {
             anyhow::anyhow!(
-                "{address} is in use by another program; choose another port with --listen"
+                "{address} is in use by another program; choose another port with --listen{hint}"
             )
         }
         _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
