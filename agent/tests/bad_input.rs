@@ -235,9 +235,9 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
             &[":9732", "like 127.0.0.1:9732"],
         ),
         (
-            &["top", "--agent", "https://127.0.0.1:9732"],
+            &["top", "--agent", "https://127.0.0.1:1"],
             1,
-            &["no TLS", "http://"],
+            &["no agent answers", "https://127.0.0.1:1"],
         ),
         (&["query", "--node", "somewhere"], 2, &["somewhere"]),
         (

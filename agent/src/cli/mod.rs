@@ -79,7 +79,8 @@ pub enum Command {
     /// Check a configuration file, and the variables that are put over it.
     ///
     /// All that can be checked without opening a device: keys and values, the
-    /// filter, the weights, what this binary can run on.
+    /// filter, the weights, certificates and users of `export.web_config`, what this
+    /// binary can run on.
     CheckConfig {
         /// The file.
         file: PathBuf,
@@ -127,9 +128,9 @@ pub struct Run {
     /// Interface not to capture on, in the same way.
     #[arg(short = 'x', long, value_name = "IFACE")]
     pub exclude: Vec<Pattern>,
-    /// Where to serve metrics.
+    /// Where to serve metrics; may be given several times.
     #[arg(long, value_name = "ADDR:PORT", value_parser = socket_address)]
-    pub listen: Option<SocketAddr>,
+    pub listen: Vec<SocketAddr>,
     /// Length of a window, like 60s or 5m.
     #[arg(long, value_name = "LENGTH")]
     pub window: Option<WindowLength>,
@@ -196,9 +197,9 @@ pub struct Replay {
     /// Start again at the end, until stopped.
     #[arg(long = "loop")]
     pub repeat: bool,
-    /// Where to serve metrics.
+    /// Where to serve metrics; may be given several times.
     #[arg(long, value_name = "ADDR:PORT", requires = "serve", value_parser = socket_address)]
-    pub listen: Option<SocketAddr>,
+    pub listen: Vec<SocketAddr>,
     #[command(flatten)]
     pub sketch: SketchArgs,
 }
@@ -255,10 +256,12 @@ pub struct Top {
 /// Flags of everything that asks a running agent.
 #[derive(Debug, Args)]
 pub struct Ask {
-    /// The agent: host:port, also as the address that its log names, or the path
-    /// of its unix socket.
+    /// The agent: host:port, also as the address that its log names, https://host:port,
+    /// or the path of its unix socket.
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:9732")]
     pub agent: String,
+    #[command(flatten)]
+    pub credentials: Credentials,
     /// Only this interface.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
@@ -271,6 +274,26 @@ pub struct Ask {
     /// Show all digits in the table, not 12.3 k or 4.5 MiB.
     #[arg(long)]
     pub exact: bool,
+}
+
+/// What a protected agent wants to see; its unix socket needs none of it.
+#[derive(Debug, Default, Args)]
+pub struct Credentials {
+    /// Who asks. The password is in the variable CRANE_PASSWORD or in a file.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// The first line of this file is the password.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// Whom to trust with the agent's certificate. Default: whom this machine trusts.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// A certificate of our own, for an agent that wants one.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
 }
 
 /// Flags of everything that has a sketch.

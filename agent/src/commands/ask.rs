@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use anyhow::Context;
 use serde::Serialize;
 
 use crate::cli::{Ask, Query, ReportFormat, Top};
@@ -10,13 +11,16 @@ use crate::endpoint::{Between, Endpoint};
 use crate::http::answers::{
     self, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, HeavyService, NodeAnswer,
 };
-use crate::http::client;
+use crate::http::client::{self, Agent};
 use crate::names::show;
 use crate::plain;
 use crate::report;
 use crate::sketch::answer::{By, WindowName};
 use crate::sketch::estimate::Estimate;
 use crate::units::{self, Units};
+
+/// Where the password is that goes with --user, if in no file.
+const PASSWORD: &str = "CRANE_PASSWORD";
 
 /// Asks about a pair, networks or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
@@ -28,7 +32,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     add("dst", args.dst.as_ref().map(Endpoint::to_string));
     add("both", args.both.then(|| true.to_string()));
     add("ip", args.node.map(|ip| ip.to_string()));
-    let agent = &args.ask.agent;
+    let agent = &agent(&args.ask)?;
     if args.node.is_some() {
         let answer: NodeAnswer = client::get(agent, answers::NODE, &parameters)?;
         refuse_none(&args.ask, &answer.interfaces)?;
@@ -141,7 +145,8 @@ pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
         By::Packets => "packets",
     };
     parameters.push(("by", by.into()));
-    let answer: HeavyHitters = client::get(&args.ask.agent, answers::HEAVY_HITTERS, &parameters)?;
+    let answer: HeavyHitters =
+        client::get(&agent(&args.ask)?, answers::HEAVY_HITTERS, &parameters)?;
     refuse_none(&args.ask, &answer.interfaces)?;
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
@@ -249,6 +254,30 @@ fn write_json(out: &mut impl Write, answer: &impl Serialize) -> anyhow::Result<(
     // As an error of the output, which may be a closed pipe.
     serde_json::to_writer_pretty(&mut *out, answer).map_err(io::Error::from)?;
     Ok(writeln!(out)?)
+}
+
+/// The agent that is meant, with the password from a file or a variable.
+fn agent(ask: &Ask) -> anyhow::Result<Agent> {
+    let given = &ask.credentials;
+    let password = || match &given.password_file {
+        Some(path) => {
+            let shown = || format!("{} cannot be read", path.display());
+            let text = std::fs::read_to_string(path).with_context(shown)?;
+            Ok(text.lines().next().unwrap_or_default().to_owned())
+        }
+        None => std::env::var(PASSWORD)
+            .with_context(|| format!("--user needs a password: --password-file or {PASSWORD}")),
+    };
+    let login = given
+        .user
+        .clone()
+        .map(|user| anyhow::Ok((user, password()?)));
+    Ok(Agent {
+        at: ask.agent.clone(),
+        login: login.transpose()?,
+        ca: given.ca.clone(),
+        identity: given.cert.clone().zip(given.key.clone()),
+    })
 }
 
 fn common(ask: &Ask) -> Vec<(&'static str, String)> {

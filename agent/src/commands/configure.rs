@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::capture::filter;
 use crate::cli::SketchArgs;
 use crate::config::{Config, ConfigError, Loaded, Profile};
+use crate::http;
 use crate::sketch::weights;
 
 /// Keys about interfaces, which files have none of.
@@ -17,7 +18,13 @@ const OF_INTERFACES: [&str; 6] = [
     "sketch.linger_ms",
 ];
 /// Keys about what is served over HTTP.
-const OF_SERVING: [&str; 3] = ["export.listen", "export.socket", "export.watch"];
+const OF_SERVING: [&str; 5] = [
+    "export.listen",
+    "export.socket",
+    "export.web_config",
+    "export.anonymise",
+    "export.watch",
+];
 
 /// Defaults, then the file, the environment, the flags of the sketch. Flags
 /// that are put over it need a [`check`] after that.
@@ -73,6 +80,9 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
             )
         };
         loaded.map_err(fault)?;
+    }
+    if let Some(path) = config.export.web_config.as_deref() {
+        http::Rules::read(path)?;
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ const CONFIGURED: Entries = &[
     ("2", "The command line is wrong."),
     (
         "78",
-        "The configuration is wrong: the file, a variable, or what they name, like weights. systemd does not try again.",
+        "The configuration is wrong: the file, a variable, or what they name, like weights or certificates. systemd does not try again.",
     ),
 ];
 /// Codes of all others.
@@ -114,6 +114,10 @@ const RUN: Page = Page {
             "/etc/systemd/system/crane-agent.service",
             "The unit that runs it as a service; that of a package is in /usr/lib/systemd/system.",
         ),
+        (
+            "/etc/crane-agent/web.yml",
+            "Certificates and users, if export.web_config names it; read again when it changes.",
+        ),
     ],
     environment: CONFIGURED_BY,
     examples: &[
@@ -192,13 +196,25 @@ const TRAIN: Page = Page {
     see: PROGRAM,
 };
 
+/// Variables of what asks a running agent.
+const ASKED_BY: Entries = &[(
+    "CRANE_PASSWORD",
+    "The password that goes with --user, where --password-file does not name one.",
+)];
+
 const QUERY: Page = Page {
     exit: ASKING,
-    files: &[(
-        "/run/crane-agent/api.sock",
-        "A socket that the agent serves at if export.socket says so; name it with --agent.",
-    )],
-    environment: NO_VARIABLES,
+    files: &[
+        (
+            "/run/crane-agent/api.sock",
+            "A socket that the agent serves at if export.socket says so; name it with --agent. It wants no password.",
+        ),
+        (
+            "/etc/ssl/certs/ca-certificates.crt",
+            "Whom to trust with the certificate of an agent at https://, where --ca does not say.",
+        ),
+    ],
+    environment: ASKED_BY,
     examples: &[
         (
             "crane-agent query --src 10.0.0.1 --dst 10.0.0.2",
@@ -223,7 +239,7 @@ const QUERY: Page = Page {
 const TOP: Page = Page {
     files: QUERY.files,
     exit: ASKING,
-    environment: NO_VARIABLES,
+    environment: ASKED_BY,
     examples: &[
         (
             "crane-agent top",
@@ -232,6 +248,10 @@ const TOP: Page = Page {
         (
             "crane-agent top --by bytes -i eth0",
             "By bytes, on one interface.",
+        ),
+        (
+            "crane-agent top --agent https://192.0.2.7:9732 --ca ca.crt --user alice --password-file pw",
+            "Of an agent that is protected.",
         ),
     ],
     see: &["crane-agent(1)", "crane-agent-query(1)"],

@@ -15,7 +15,7 @@ use crate::capture::file::input::STDIN;
 use crate::capture::merge::Merge;
 use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
-use crate::http::{self, ApiState};
+use crate::http::{self, ApiState, Shown};
 use crate::names::Names;
 use crate::report::{CaptureReport, Report, Style};
 use crate::sketch::answer::About;
@@ -36,8 +36,13 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     if args.filter.is_some() {
         config.capture.filter.clone_from(&args.filter);
     }
+    if !args.serve {
+        config.export.web_config = None;
+    }
     configure::check(&config)?;
-    config.export.listen = args.listen.unwrap_or(config.export.listen);
+    if !args.listen.is_empty() {
+        config.export.listen.clone_from(&args.listen);
+    }
     let top = args.top.map_or(config.export.top, NonZero::get);
     let ask = match questions(args, config.networks.as_deref()) {
         Ok(ask) => ask,
@@ -75,14 +80,16 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let start = Instant::now();
     let mut pipeline = Pipeline::start(&config, mode, top, &Key::of_seed(args.sketch.seed()))?;
     if let Some(listeners) = listeners {
-        let address = listeners.address()?;
         let state = ApiState {
             exporter: pipeline.export()?,
-            snapshot: pipeline.snapshot(),
+            snapshot: Shown::new(pipeline.snapshot(), config.export.anonymise)?,
             worker: pipeline.handle(),
         };
+        let served = listeners.addresses()?;
         http::serve(listeners, state)?;
-        tracing::info!("metrics are at http://{address}/metrics");
+        for address in served {
+            tracing::info!("metrics are at {address}/metrics");
+        }
     }
 
     let mut replay = Replay::new(pipeline, config.capture, args.speed, stop);

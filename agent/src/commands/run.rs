@@ -10,7 +10,7 @@ use crate::capture::devices;
 use crate::capture::live::{self, LiveInterface};
 use crate::capture::sink::PacketSink;
 use crate::cli::Run;
-use crate::http::{self, ApiState};
+use crate::http::{self, ApiState, Shown};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::sketch::summary::Summary;
@@ -23,7 +23,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Captures until SIGINT or SIGTERM.
 pub fn run(args: &Run) -> anyhow::Result<()> {
     let mut config = configure(args.config.as_ref(), &args.sketch)?.config;
-    config.export.listen = args.listen.unwrap_or(config.export.listen);
+    if !args.listen.is_empty() {
+        config.export.listen.clone_from(&args.listen);
+    }
     config.window.length = args.window.unwrap_or(config.window.length);
     if !args.interfaces.is_empty() {
         config.capture.interfaces.clone_from(&args.interfaces);
@@ -36,7 +38,6 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
 
     let stop = stop::on_signal(Hangup::Ignored)?;
     let listeners = http::bind(&config.export)?;
-    let address = listeners.address()?;
     let mode = Mode::Live(names.len(), config.window.length);
     let key = match args.sketch.seed {
         None => Key::draw()?,
@@ -57,9 +58,10 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     live::open(&mut interfaces)?;
     let state = ApiState {
         exporter,
-        snapshot: pipeline.snapshot(),
+        snapshot: Shown::new(pipeline.snapshot(), config.export.anonymise)?,
         worker: pipeline.handle(),
     };
+    let served = listeners.addresses()?;
     http::serve(listeners, state)?;
 
     let captures: Vec<_> = share_out(interfaces)
@@ -72,7 +74,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         .collect::<Result<_, _>>()?;
     let (device, window) = (pipeline.device(), config.window.length);
     tracing::info!(interfaces = names.join(","), device, %window, "capturing");
-    tracing::info!("metrics are at http://{address}/metrics");
+    for address in served {
+        tracing::info!("metrics are at {address}/metrics");
+    }
     systemd::ready();
     let mut status = systemd::Status::new();
     let snapshot = pipeline.snapshot();

@@ -9,6 +9,8 @@ pub mod size;
 pub mod small_file;
 pub mod values;
 mod variables;
+pub mod web;
+mod yaml;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -133,11 +135,16 @@ pub struct Sketch {
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Export {
-    /// Address and port of the HTTP server.
+    /// Addresses and ports of the HTTP server.
     #[serde(deserialize_with = "values::listen")]
-    pub listen: SocketAddr,
+    pub listen: Vec<SocketAddr>,
     /// A unix socket that serves the same.
     pub socket: Option<PathBuf>,
+    /// A file that says how the addresses are protected.
+    pub web_config: Option<PathBuf>,
+    /// What is shown of addresses.
+    #[serde(deserialize_with = "values::anonymise")]
+    pub anonymise: Anonymise,
     /// Heavy hitters by packets and by bytes, each.
     #[serde(deserialize_with = "values::in_range::<_, usize, 1, 1000>")]
     pub top: usize,
@@ -168,6 +175,19 @@ pub enum Direction {
     In,
     /// Those that went out.
     Out,
+}
+
+/// What metrics and answers show of addresses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Anonymise {
+    /// All.
+    #[default]
+    None,
+    /// Their networks: /24 of IPv4, /48 of IPv6.
+    Prefix,
+    /// Pseudonyms that are others in every run.
+    Keyed,
 }
 
 /// A kind of sketch.
@@ -261,8 +281,10 @@ impl Sketch {
 impl Default for Export {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 9732)),
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 9732))],
             socket: None,
+            web_config: None,
+            anonymise: Anonymise::None,
             top: 10,
             watch: Vec::new(),
         }

@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 30] = [
+        let cases: [(&str, [&str; 4]); 35] = [
             (
                 "names_limit = 256\n",
                 ["line 1", "names_limit", "256", "1 to 255"],
@@ -226,6 +226,26 @@ mod tests {
             (
                 "[export]\nlisten = \"localhost:9732\"\n",
                 ["line 2", "listen", "localhost:9732", "like 127.0.0.1:9732"],
+            ),
+            (
+                "[export]\nlisten = [\"127.0.0.1:1\", \"here\"]\n",
+                ["line 2", "listen", "here", "like 127.0.0.1:9732"],
+            ),
+            (
+                "[export]\nlisten = [\"127.0.0.1:1\", \"127.0.0.1:1\"]\n",
+                ["line 2", "listen", "127.0.0.1:1", "twice"],
+            ),
+            (
+                "[export]\nlisten = []\n",
+                ["line 2", "listen", "empty", "name an address"],
+            ),
+            (
+                "[export]\nlisten = 9732\n",
+                ["line 2", "listen", "9732", "or a list of these"],
+            ),
+            (
+                "[export]\nanonymise = \"hash\"\n",
+                ["line 2", "anonymise", "hash", "`keyed`"],
             ),
             (
                 "[capture]\nsnaplen = 96.5\n",

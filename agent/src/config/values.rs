@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use super::length::WindowLength;
 use super::pattern::Pattern;
 use super::size::Size;
-use super::{Decap, Direction, NamedPrefix, Profile, Watched, names};
+use super::{Anonymise, Decap, Direction, NamedPrefix, Profile, Watched, names};
 use crate::edge::Pair;
 
 /// An address and a port to serve at.
@@ -67,11 +67,28 @@ pub fn device<'de, D: Deserializer<'de>>(input: D) -> Result<DeviceChoice, D::Er
     text(input, "\"auto\", \"cpu\", \"cpu-tensor\" or \"cuda:N\"")
 }
 
-/// Where to serve.
-pub fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<SocketAddr, D::Error> {
-    let example = "an address and a port like \"127.0.0.1:9732\"";
-    let given = input.deserialize_any(Text(example))?;
-    socket_address(&given).map_err(D::Error::custom)
+/// Where to serve: one place or a list of them.
+pub fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<SocketAddr>, D::Error> {
+    let given = input.deserialize_any(OneOrMore(
+        "an address and a port like \"127.0.0.1:9732\", or a list of these",
+    ))?;
+    if given.is_empty() {
+        return Err(D::Error::custom("the list is empty: name an address"));
+    }
+    let mut addresses = Vec::with_capacity(given.len());
+    for text in given {
+        let address = socket_address(&text).map_err(D::Error::custom)?;
+        if addresses.contains(&address) {
+            return Err(D::Error::custom(format!("{address} is there twice")));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+/// What is shown of addresses.
+pub fn anonymise<'de, D: Deserializer<'de>>(input: D) -> Result<Anonymise, D::Error> {
+    one_of(input, "\"none\", \"prefix\" or \"keyed\"")
 }
 
 /// Whose addresses count.
@@ -202,6 +219,24 @@ impl Visitor<'_> for Text {
 
     fn visit_str<E>(self, text: &str) -> Result<String, E> {
         Ok(text.into())
+    }
+}
+
+struct OneOrMore(&'static str);
+
+impl<'de> Visitor<'de> for OneOrMore {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(vec![text.into()])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        List(self.0, PhantomData).visit_seq(list)
     }
 }
 

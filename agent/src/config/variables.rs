@@ -11,8 +11,8 @@ use super::{Config, ConfigError};
 
 /// Variables with this prefix configure the agent.
 const PREFIX: &str = "CRANE_";
-/// Not a key: names the file itself.
-const FILE: &str = "CRANE_CONFIG";
+/// Not keys: the file itself, and what a client says to a protected agent.
+const NO_KEYS: [&str; 2] = ["CRANE_CONFIG", "CRANE_PASSWORD"];
 
 /// Keys above all sections.
 pub const TOP: [&str; 2] = ["names_file", "names_limit"];
@@ -49,7 +49,17 @@ pub const SECTIONS: [(&str, &[&str]); 4] = [
             "linger_ms",
         ],
     ),
-    ("export", &["listen", "socket", "top", "watch"]),
+    (
+        "export",
+        &[
+            "listen",
+            "socket",
+            "web_config",
+            "anonymise",
+            "top",
+            "watch",
+        ],
+    ),
 ];
 
 /// Variables that begin like ours.
@@ -77,7 +87,7 @@ pub fn find() -> Result<Found, ConfigError> {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
             continue;
         };
-        if name == FILE {
+        if NO_KEYS.contains(&name) {
             continue;
         }
         let Some((section, key)) = meaning(name) else {

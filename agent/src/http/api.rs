@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -15,11 +14,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use crane_model::Flow;
+use ipnet::IpNet;
 
 use super::answers::{
     self, ErrorAnswer, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, InterfaceFlow,
     InterfaceHitters, InterfaceNode, Interfaces, NodeAnswer,
 };
+use super::shown::Shown;
 use crate::endpoint::{Between, Endpoint};
 use crate::export::fans::NodePeers;
 use crate::export::hitters::Hitters;
@@ -40,8 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct ApiState {
     /// Renders metrics.
     pub exporter: Exporter,
-    /// What the worker knew last.
-    pub snapshot: Arc<ArcSwap<Snapshot>>,
+    /// What may be seen of what the worker knew last.
+    pub snapshot: Shown,
     /// Where queries go.
     pub worker: WorkerHandle,
 }
@@ -182,7 +183,7 @@ async fn flow(
     Query(given): Parameters,
 ) -> Answered<FlowAnswer> {
     let given = parameters(given, &["src", "dst", "both", "interface", "window"])?;
-    let known = state.snapshot.load().names.clone();
+    let known = state.snapshot.names();
     let known = known.as_deref();
     let (src, dst) = (
         endpoint(&given, "src", known)?,
@@ -193,14 +194,13 @@ async fn flow(
         Some("true") => true,
         Some(other) => return Err(wrong("both", other, "true or false")),
     };
-    let written = dst.to_string();
-    let ends = Between::new(src, dst)
-        .ok_or_else(|| wrong("dst", &written, "an address of the same kind as src"))?;
+    let ends = Between::new(real_end(&state, &src)?, real_end(&state, &dst)?);
+    let ends = ends.ok_or_else(|| {
+        let allowed = "an address of the same kind as src";
+        wrong("dst", &dst.to_string(), allowed)
+    })?;
     let names = ends.names(known);
-    let about = About::Flow {
-        ends: ends.clone(),
-        both,
-    };
+    let about = About::Flow { ends, both };
     let answers = ask(&state, &given, about).await?;
     let entry = |answer: Answer| {
         Some(InterfaceFlow {
@@ -212,8 +212,8 @@ async fn flow(
     };
     let interfaces = answers.into_iter().filter_map(entry).collect();
     Ok(Json(FlowAnswer {
-        src: ends.src,
-        dst: ends.dst,
+        src,
+        dst,
         names,
         interfaces,
     }))
@@ -225,7 +225,8 @@ async fn node(
 ) -> Answered<NodeAnswer> {
     let given = parameters(given, &["ip", "interface", "window"])?;
     let ip = address(&given, "ip")?;
-    let answers = ask(&state, &given, About::Node(ip)).await?;
+    let node = real(&state, ip)?;
+    let answers = ask(&state, &given, About::Node(node)).await?;
     let entry = |answer: Answer| {
         let (sent, received) = (answer.flows.first()?.into(), answer.flows.get(1)?.into());
         let [fan_out, fan_in] = answer.peers?.map(Into::into);
@@ -239,7 +240,7 @@ async fn node(
         })
     };
     let interfaces = answers.into_iter().filter_map(entry).collect();
-    let name = name_of(state.snapshot.load().names.as_deref(), ip);
+    let name = name_of(state.snapshot.names().as_deref(), node);
     Ok(Json(NodeAnswer {
         ip,
         name,
@@ -329,6 +330,32 @@ fn text<'a>(given: &'a BTreeMap<String, String>, name: &str) -> Result<&'a str, 
 fn address(given: &BTreeMap<String, String>, name: &str) -> Result<IpAddr, Refusal> {
     let text = text(given, name)?;
     IpAddr::from_str(text).map_err(|_| wrong(name, text, "an IPv4 or IPv6 address"))
+}
+
+/// The address that a question is about, which names it as lists do.
+fn real(state: &ApiState, asked: IpAddr) -> Result<IpAddr, Refusal> {
+    state.snapshot.real(asked).ok_or_else(|| {
+        Refusal(
+            StatusCode::FORBIDDEN,
+            "this agent shows networks in the place of addresses (export.anonymise = \"prefix\") \
+             and answers no question about an address"
+                .into(),
+        )
+    })
+}
+
+/// The end that a question is about.
+fn real_end(state: &ApiState, asked: &Endpoint) -> Result<Endpoint, Refusal> {
+    Ok(match asked {
+        Endpoint::Address(address) => Endpoint::Address(real(state, *address)?),
+        // Pseudonyms keep prefixes.
+        Endpoint::Prefix(network) => {
+            let first = real(state, network.network())?;
+            let network = IpNet::new(first, network.prefix_len());
+            Endpoint::Prefix(network.map_or(IpNet::from(first), |network| network.trunc()))
+        }
+        Endpoint::Any | Endpoint::Name(_) => asked.clone(),
+    })
 }
 
 /// What was given, each parameter once and none that is not `allowed`.

@@ -1,59 +1,81 @@
-//! Asking a running agent, over TCP or a unix socket.
+//! Asking a running agent, over TCP, with or without TLS, or a unix socket.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
 use super::answers::ErrorAnswer;
+use super::tls;
 
 /// How long the agent may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// More than any honest answer.
 const MOST: u64 = 64 << 20;
 
-/// Asks the agent at `host:port`, which may be an address for browsers, or at the
-/// path of a socket.
+/// An agent, and what it may want to see.
+pub struct Agent {
+    /// `host:port`, which may be an address for browsers, or the path of a socket.
+    pub at: String,
+    /// A user and a password.
+    pub login: Option<(String, String)>,
+    /// Who has to have signed its certificate; none for whom the machine trusts.
+    pub ca: Option<PathBuf>,
+    /// A certificate of our own, and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Asks an agent.
 pub fn get<T: DeserializeOwned>(
-    agent: &str,
+    of: &Agent,
     path: &str,
     parameters: &[(&str, String)],
 ) -> anyhow::Result<T> {
+    let agent = of.at.as_str();
     let query: Vec<String> = parameters
         .iter()
         .map(|(name, value)| format!("{name}={}", encode(value)))
         .collect();
-    let target = format!("{path}?{}", query.join("&"));
-    anyhow::ensure!(
-        !agent.starts_with("https://"),
-        "{agent}: agents have no TLS; write http://"
+    let mut request = format!(
+        "GET {path}?{} HTTP/1.0\r\nHost: crane-agent\r\n",
+        query.join("&")
     );
-    let address = agent
-        .strip_prefix("http://")
-        .map(|rest| rest.split('/').next().unwrap_or_default());
-    let answer = if address.is_none() && agent.contains('/') {
-        let stream = UnixStream::connect(Path::new(agent));
-        let stream = stream.with_context(|| unreachable(agent))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        exchange(stream, &target)
-    } else {
-        let addresses = address.unwrap_or(agent).to_socket_addrs();
-        let addresses = addresses.with_context(|| format!("{agent:?} is not host:port"))?;
-        let mut streams = addresses.map(|address| TcpStream::connect_timeout(&address, PATIENCE));
-        let stream = streams
-            .find_map(Result::ok)
-            .with_context(|| unreachable(agent))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        exchange(stream, &target)
+    if let Some((user, password)) = &of.login {
+        let login = STANDARD.encode(format!("{user}:{password}"));
+        request += &format!("Authorization: Basic {login}\r\n");
+    }
+    request += "\r\n";
+    let behind = |scheme| {
+        let rest = agent.strip_prefix(scheme)?;
+        rest.split('/').next()
     };
-    let answer = answer.with_context(|| format!("the agent at {agent} broke off"))?;
+    let answer = match (behind("https://"), behind("http://")) {
+        (Some(address), _) => exchange(of.inside_tls(connect(agent, address)?, address)?, &request),
+        (None, Some(address)) => exchange(connect(agent, address)?, &request),
+        (None, None) if agent.contains('/') => {
+            let stream = UnixStream::connect(Path::new(agent));
+            let stream = stream.with_context(|| unreachable(agent))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            exchange(stream, &request)
+        }
+        (None, None) => exchange(connect(agent, agent)?, &request),
+    };
+    let hint = match agent.starts_with("https://") {
+        true => "",
+        false => " (one with TLS is asked at https://…)",
+    };
+    let answer = answer.with_context(|| format!("the agent at {agent} broke off{hint}"))?;
     let (head, body) = answer
         .split_once("\r\n\r\n")
-        .context("not an HTTP answer")?;
+        .with_context(|| format!("{agent} gives no HTTP answer{hint}"))?;
     let status = head.split(' ').nth(1).unwrap_or_default();
     let foreign = || format!("{agent} does not answer as an agent does (status {status})");
     if status != "200" {
@@ -67,9 +89,45 @@ fn unreachable(agent: &str) -> String {
     format!("no agent answers at {agent}; is it running? name another with --agent")
 }
 
-fn exchange(mut stream: impl Read + Write, target: &str) -> std::io::Result<String> {
+fn connect(agent: &str, address: &str) -> anyhow::Result<TcpStream> {
+    let addresses = address.to_socket_addrs();
+    let addresses = addresses.with_context(|| format!("{agent:?} is not host:port"))?;
+    let mut streams = addresses.map(|address| TcpStream::connect_timeout(&address, PATIENCE));
+    let stream = streams
+        .find_map(Result::ok)
+        .with_context(|| unreachable(agent))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+impl Agent {
+    /// What is inside the TLS of a connection.
+    fn inside_tls(
+        &self,
+        mut stream: TcpStream,
+        address: &str,
+    ) -> anyhow::Result<StreamOwned<ClientConnection, TcpStream>> {
+        let identity = self.identity.as_ref();
+        let identity = identity.map(|(cert, key)| (cert.as_path(), key.as_path()));
+        let config = tls::client(self.ca.as_deref(), identity);
+        // A file of ours that is wrong is no configuration of an agent.
+        let config = config.map_err(|error| anyhow::anyhow!("{error:#}"))?;
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let mut connection = ClientConnection::new(config, ServerName::try_from(host)?)?;
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream).with_context(|| {
+                let at = &self.at;
+                format!("no TLS with the agent at {at} (one without it is asked at http://…)")
+            })?;
+        }
+        Ok(StreamOwned::new(connection, stream))
+    }
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> std::io::Result<String> {
     // In HTTP/1.0 an answer ends with the connection: no chunks to put together.
-    write!(stream, "GET {target} HTTP/1.0\r\nHost: crane-agent\r\n\r\n")?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.take(MOST).read_to_string(&mut answer)?;
     Ok(answer)

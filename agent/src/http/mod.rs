@@ -1,13 +1,21 @@
 //! The HTTP server: [`server`] accepts connections, [`permits`] limits them,
-//! [`api`] answers, [`client`] asks a running agent; both know the same
-//! [`answers`].
+//! [`protection`] says with which certificate and [`passwords`], [`api`] answers from
+//! what is [`shown`] of addresses, [`client`] asks a running agent; both know the
+//! same [`answers`].
 
+mod anonymise;
 pub mod answers;
 mod api;
 pub mod client;
+mod passwords;
 mod permits;
+mod protection;
 mod server;
+mod shown;
 mod stream;
+mod tls;
 
 pub use api::ApiState;
+pub use protection::Rules;
 pub use server::{bind, serve};
+pub use shown::Shown;

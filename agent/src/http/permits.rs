@@ -175,7 +175,7 @@ impl Drop for Permit {
 }
 
 /// Whom an address stands for: whoever has an IPv6 address has a whole /64.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let prefix = u128::from(address) >> 64 << 64;

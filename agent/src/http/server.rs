@@ -1,4 +1,5 @@
-//! Accepting connections, on TCP and on a unix socket, within limits.
+//! Accepting connections, on TCP addresses and on a unix socket, within limits; those
+//! on TCP may be protected.
 //!
 //! A slow, large, deaf or idle request costs its sender the connection and others
 //! next to nothing: TCP and the unix socket have permits of their own, and where
@@ -7,6 +8,7 @@
 //! a peer that has too many of them is turned away; and one thread makes them all,
 //! each after the one before.
 
+use std::convert::Infallible;
 use std::fs::Permissions;
 use std::future::poll_fn;
 use std::io;
@@ -21,6 +23,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,6 +35,7 @@ use tokio::time::timeout;
 
 use super::api::{self, ApiState};
 use super::permits::{GRACE, Permit, Permits};
+use super::protection::{Protection, Rules};
 use super::stream::PermittedStream;
 use crate::config;
 use crate::log::RateLimit;
@@ -66,32 +72,63 @@ type Router = TowerToHyperService<axum::Router>;
 
 /// The open doors of the server.
 pub struct Listeners {
-    tcp: TcpListener,
+    tcp: Vec<TcpListener>,
     unix: Option<UnixListener>,
+    /// Of those on TCP; the socket has the permissions of a file.
+    protection: Option<Arc<Protection>>,
 }
 
 impl Listeners {
-    /// Where the TCP door is.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.tcp.local_addr()
+    /// Where it is served, as a browser asks for it.
+    pub fn addresses(&self) -> anyhow::Result<Vec<String>> {
+        let rules = self
+            .protection
+            .as_ref()
+            .map(|protection| protection.rules());
+        let scheme = match rules.is_some_and(|rules| rules.tls.is_some()) {
+            true => "https",
+            false => "http",
+        };
+        let addresses = self.tcp.iter().map(|tcp| {
+            let address = tcp.local_addr()?;
+            Ok(format!("{scheme}://{address}"))
+        });
+        addresses.collect()
     }
 }
 
-/// Takes port and socket, so that a port in use is found before anything starts.
+/// Takes ports and socket, so that a port in use is found before anything starts.
 pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
-    let address = config.listen;
+    let protection = config.web_config.as_deref().map(Protection::open);
+    let protection = protection.transpose()?.map(Arc::new);
+    let several = config.listen.len() > 1;
+    let tcp = config.listen.iter();
+    let tcp = tcp.map(|address| bind_tcp(*address, several));
+    let tcp = tcp.collect::<anyhow::Result<_>>()?;
+    let unix = config.socket.as_deref().map(bind_unix).transpose()?;
+    Ok(Listeners {
+        tcp,
+        unix,
+        protection,
+    })
+}
+
+fn bind_tcp(address: SocketAddr, several: bool) -> anyhow::Result<TcpListener> {
+    let hint = match several {
+        true => " ([::] takes IPv4, too, and 0.0.0.0 every address)",
+        false => "",
+    };
     let tcp = TcpListener::bind(address).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => {
             anyhow::anyhow!(
-                "{address} is in use by another program; choose another port with --listen"
+                "{address} is in use by another program; choose another port with --listen{hint}"
             )
         }
         _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
     })?;
     rustix::net::listen(&tcp, BACKLOG)?;
     tcp.set_nonblocking(true)?;
-    let unix = config.socket.as_deref().map(bind_unix).transpose()?;
-    Ok(Listeners { tcp, unix })
+    Ok(tcp)
 }
 
 fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
@@ -120,56 +157,98 @@ pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<()> {
         .build()
         .context("the HTTP server cannot start")?;
     let inside = runtime.enter();
-    let tcp = tokio::net::TcpListener::from_std(listeners.tcp)?;
+    let tcp: Vec<_> = listeners
+        .tcp
+        .into_iter()
+        .map(tokio::net::TcpListener::from_std)
+        .collect::<Result<_, _>>()?;
     let unix = listeners
         .unix
         .map(tokio::net::UnixListener::from_std)
         .transpose()?;
     drop(inside);
+    let protection = listeners.protection;
     thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async move {
-            tokio::spawn(async move {
-                loop {
-                    tokio::time::sleep(UPKEEP).await;
-                    state.exporter.tidy_up();
-                }
-            });
-            let next_tcp = async || {
-                let (stream, address) = tcp.accept().await?;
-                Ok((stream, Some(address.ip())))
-            };
-            let next_unix = async || match &unix {
-                Some(unix) => unix.accept().await.map(|(stream, _)| (stream, None)),
-                None => std::future::pending().await,
-            };
-            tokio::join!(
-                accept(next_tcp, Permits::new(TCP, PEER), &router),
-                accept(next_unix, Permits::new(UNIX, UNIX), &router),
-            )
+            let permits = Permits::new(TCP, PEER);
+            for door in tcp {
+                let (permits, protection) = (Arc::clone(&permits), protection.clone());
+                tokio::spawn(accept(door, permits, protection, router.clone()));
+            }
+            if let Some(door) = unix {
+                tokio::spawn(accept(door, Permits::new(UNIX, UNIX), None, router));
+            }
+            loop {
+                tokio::time::sleep(UPKEEP).await;
+                state.exporter.tidy_up();
+            }
         });
     })?;
     Ok(())
 }
 
+/// Where connections come in.
+trait Door {
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// The next one, and from which address, if there are addresses.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Option<IpAddr>)>> + Send;
+}
+
+impl Door for tokio::net::TcpListener {
+    type Stream = tokio::net::TcpStream;
+
+    async fn next(&self) -> io::Result<(Self::Stream, Option<IpAddr>)> {
+        let (stream, address) = self.accept().await?;
+        Ok((stream, Some(address.ip())))
+    }
+}
+
+impl Door for tokio::net::UnixListener {
+    type Stream = tokio::net::UnixStream;
+
+    async fn next(&self) -> io::Result<(Self::Stream, Option<IpAddr>)> {
+        self.accept().await.map(|(stream, _)| (stream, None))
+    }
+}
+
+/// What protects a connection.
+struct Guard {
+    protection: Arc<Protection>,
+    rules: Arc<Rules>,
+    peer: IpAddr,
+}
+
 /// Accepts what comes next, again and again.
-async fn accept<S>(
-    next: impl AsyncFn() -> io::Result<(S, Option<IpAddr>)>,
+async fn accept(
+    door: impl Door,
     permits: Arc<Permits>,
-    router: &Router,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+    protection: Option<Arc<Protection>>,
+    router: Router,
+) {
     let mut complaints = RateLimit::default();
     loop {
-        match next().await {
-            Ok((stream, peer)) => match permits.acquire(peer).await {
-                Some(permit) => {
-                    tokio::spawn(serve_connection(stream, permit, router.clone()));
-                    // Whoever lost its permit closes its descriptor now.
-                    tokio::task::yield_now().await;
+        match door.next().await {
+            Ok((stream, peer)) => {
+                let guard = protection
+                    .as_ref()
+                    .zip(peer)
+                    .map(|(protection, peer)| Guard {
+                        protection: Arc::clone(protection),
+                        rules: protection.rules(),
+                        peer,
+                    });
+                match permits.acquire(peer).await {
+                    Some(permit) => {
+                        tokio::spawn(serve_connection(stream, permit, router.clone(), guard));
+                        // Whoever lost its permit closes its descriptor now.
+                        tokio::task::yield_now().await;
+                    }
+                    // Who expects TLS would not understand.
+                    None if guard.is_some_and(|guard| guard.rules.tls.is_some()) => {}
+                    None => turn_away(stream).await,
                 }
-                None => turn_away(stream).await,
-            },
+            }
             Err(error) => {
                 if complaints.allows() {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -196,35 +275,78 @@ async fn turn_away(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let _ = timeout(GRACE, said).await;
 }
 
-/// Answers the request of one connection.
-async fn serve_connection<S>(stream: S, permit: Permit, router: Router)
+/// Answers the request of one connection, which may have to be unwrapped first.
+async fn serve_connection<S>(stream: S, permit: Permit, router: Router, guard: Option<Guard>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let permit = Arc::new(permit);
-    let progress = Arc::clone(&permit);
-    let service = service_fn(move |request| {
+    let tls = guard.as_ref().and_then(|guard| guard.rules.tls.clone());
+    let served = async {
+        let Some(tls) = tls else {
+            return converse(stream, &permit, router, guard).await;
+        };
+        let stream = timeout(HEAD_TIME, tls.accept(stream)).await??;
+        converse(stream, &permit, router, guard).await
+    };
+    tokio::select! {
+        ended = timeout(CONNECTION_TIME, served) => if let Ok(Err(error)) = ended {
+            tracing::debug!("a connection broke off: {error:#}");
+        },
+        () = permit.revoked() => tracing::debug!("an idle connection made room for another"),
+    }
+}
+
+async fn converse<S>(
+    stream: S,
+    permit: &Arc<Permit>,
+    router: Router,
+    guard: Option<Guard>,
+) -> anyhow::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let progress = Arc::clone(permit);
+    let guard = guard.map(Arc::new);
+    let service = service_fn(move |request: Request<Incoming>| {
         progress.answering();
-        let (answer, progress) = (router.call(request), Arc::clone(&progress));
+        let (router, progress, guard) = (router.clone(), Arc::clone(&progress), guard.clone());
         async move {
-            let answer = answer.await;
+            let answer = match guard {
+                Some(guard) => guard.answer(request, &router).await,
+                None => router.call(request).await,
+            };
             progress.writing();
             answer
         }
     });
-    let stream = PermittedStream::new(TokioIo::new(stream), Arc::clone(&permit));
-    let connection = http1::Builder::new()
+    let stream = PermittedStream::new(TokioIo::new(stream), Arc::clone(permit));
+    http1::Builder::new()
         .timer(TokioTimer::new())
         // Whoever keeps a connection keeps a permit.
         .keep_alive(false)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS)
-        .serve_connection(stream, service);
-    tokio::select! {
-        ended = timeout(CONNECTION_TIME, connection) => if let Ok(Err(error)) = ended {
-            tracing::debug!(%error, "a connection broke off");
-        },
-        () = permit.revoked() => tracing::debug!("an idle connection made room for another"),
+        .serve_connection(stream, service)
+        .await?;
+    Ok(())
+}
+
+impl Guard {
+    /// The answer to whoever may have one.
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        router: &Router,
+    ) -> Result<Response, Infallible> {
+        let (rules, peer) = (&self.rules, self.peer);
+        let refused = self.protection.refuse(rules, peer, request.headers());
+        let mut answer = match refused.await {
+            Some(refusal) => refusal,
+            None => router.call(request).await?,
+        };
+        rules.dress(answer.headers_mut());
+        Ok(answer)
     }
 }

@@ -6,6 +6,7 @@ pub mod frame;
 pub mod net;
 #[path = "../../src/decode/testing/packets.rs"]
 pub mod packets;
+pub mod tls;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

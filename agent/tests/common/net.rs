@@ -200,11 +200,16 @@ pub struct Prometheus {
 impl Prometheus {
     /// Scrapes `agent_port`; in the namespace `side` if given.
     pub fn start(agent_port: u16, port: u16, side: Option<&str>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let config = format!(
-            "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: crane\n    \
-             static_configs: [{{targets: ['127.0.0.1:{agent_port}']}}]\n"
+        let job = format!(
+            "  - job_name: crane\n    static_configs: [{{targets: ['127.0.0.1:{agent_port}']}}]\n"
         );
+        Self::with_jobs(&job, port, side)
+    }
+
+    /// Scrapes what these jobs say.
+    pub fn with_jobs(jobs: &str, port: u16, side: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = format!("global: {{scrape_interval: 1s}}\nscrape_configs:\n{jobs}");
         std::fs::write(folder.path().join("prometheus.yml"), config).unwrap();
         let mut command = match side {
             Some(side) => Cable::command(side, "prometheus"),
