@@ -4,9 +4,10 @@
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
 //! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`], [`names`],
-//! [`protocol`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and
+//! [`protocol`], [`batches`] and [`tally`]. [`eval`] measures, [`report`] tells of a replay, and
 //! [`commands`] put it all together. `tests/rooms.rs` holds these arrows.
 
+mod batches;
 mod capture;
 mod cli;
 mod columns;

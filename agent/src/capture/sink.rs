@@ -128,6 +128,12 @@ impl PacketSink {
         }
     }
 
+    /// Passes on what was taken, and writes to another ring from now on.
+    pub fn replace_ring(&mut self, ring: RingWriter) {
+        self.hand_over();
+        self.ring = ring;
+    }
+
     /// Enters what was taken into the books.
     fn count(&mut self) {
         self.tally.receive(
@@ -148,7 +154,7 @@ impl PacketSink {
     }
 
     /// The books this end keeps.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }
 }

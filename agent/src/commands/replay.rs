@@ -4,6 +4,7 @@ use std::io::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -59,13 +60,14 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         sketch: !args.no_sketch,
     };
     let start = Instant::now();
-    let mut pipeline = Pipeline::start(&config, mode, top, &Key::of_seed(args.sketch.seed()))?;
+    let pipeline = Pipeline::start(&config, mode, top, &Key::of_seed(args.sketch.seed()))?;
     if let Some(listeners) = listeners {
         let address = listeners.address()?;
         let state = ApiState {
             exporter: pipeline.export()?,
             snapshot: pipeline.snapshot(),
             worker: pipeline.handle(),
+            waiting: Arc::default(),
         };
         http::serve(listeners, state)?;
         tracing::info!("metrics are at http://{address}/metrics");

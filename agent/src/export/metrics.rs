@@ -5,13 +5,12 @@
 //! - a counter or gauge with a series an interface is a row of [`FAMILIES`];
 //! - one with a series for each reason, protocol or layer is written like [`DROPPED`];
 //! - a list of hitters is written by [`write_hitters`], the watch list by [`watched`];
-//! - a histogram is recorded like those of [`BatchMetrics`]; its buckets are in
-//!   [`Exporter::install`], its help in [`describe`];
+//! - a histogram is written like those of [`write_batches`];
 //! - what is said of the whole agent once and for all is set in
 //!   [`Exporter::install`].
 //!
-//! The last two are kept by the `metrics` crate, which is made for series that
-//! stay. It never forgets one that was named, but hitters, layers and files come
+//! The last is kept by the `metrics` crate, which is made for series that stay. It
+//! never forgets one that was named, but interfaces, hitters, layers and files come
 //! and go: they are written at each scrape, straight from the snapshot, so that a
 //! series nobody has any more is not there any more. And counters are in the
 //! tally already, where no capture has to look them up by their name.
@@ -21,12 +20,11 @@ use std::fmt::{self, Display};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use anyhow::Context;
 use crane_model::Flow;
-use metrics::{Histogram, Unit, describe_gauge, describe_histogram, gauge, histogram};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics::{Unit, describe_gauge, gauge};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::hitters::Hitters;
 use super::process;
@@ -54,7 +52,7 @@ pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
 type Row = (&'static str, Kind, &'static str, fn(&InterfaceView) -> f64);
 
 /// What came in is read last: it is never less than what became of it.
-const FAMILIES: [Row; 15] = [
+const FAMILIES: [Row; 16] = [
     (
         "crane_sketch_edges_total",
         Kind::Counter,
@@ -78,6 +76,12 @@ const FAMILIES: [Row; 15] = [
         Kind::Gauge,
         "1 while the interface is up and its capture open.",
         |view| f64::from(u8::from(view.tally.up.load(Relaxed))),
+    ),
+    (
+        "crane_capture_buffer_bytes",
+        Kind::Gauge,
+        "Kernel buffer of the capture.",
+        |view| view.tally.buffer_bytes.load(Relaxed) as f64,
     ),
     (
         "crane_ring_slots",
@@ -147,28 +151,6 @@ const FAMILIES: [Row; 15] = [
     ),
 ];
 
-/// Histograms of one interface's batches.
-pub struct BatchMetrics {
-    edges: Histogram,
-    seconds: Histogram,
-}
-
-impl BatchMetrics {
-    /// The histograms of `interface`.
-    pub fn of(interface: &str) -> Self {
-        Self {
-            edges: histogram!(BATCH_EDGES, "interface" => interface.to_owned()),
-            seconds: histogram!(BATCH_SECONDS, "interface" => interface.to_owned()),
-        }
-    }
-
-    /// Notes a batch.
-    pub fn record(&self, edges: usize, took: Duration) {
-        self.edges.record(edges as f64);
-        self.seconds.record(took);
-    }
-}
-
 /// Renders all metrics as text for Prometheus.
 pub struct Exporter {
     handle: PrometheusHandle,
@@ -177,11 +159,7 @@ pub struct Exporter {
 impl Exporter {
     /// Installs the recorder; once in a process.
     pub fn install(device: &str) -> anyhow::Result<Self> {
-        let edges = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0];
-        let seconds = [1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
         let handle = PrometheusBuilder::new()
-            .set_buckets_for_metric(Matcher::Full(BATCH_EDGES.into()), &edges)?
-            .set_buckets_for_metric(Matcher::Full(BATCH_SECONDS.into()), &seconds)?
             .install_recorder()
             .context("metrics cannot be recorded")?;
         describe();
@@ -190,14 +168,10 @@ impl Exporter {
         Ok(Self { handle })
     }
 
-    /// Empties the histograms' queues, which grow with every batch.
-    pub fn tidy_up(&self) {
-        self.handle.run_upkeep();
-    }
-
     /// The text of a scrape.
     pub fn render(&self, snapshot: &Snapshot) -> String {
         let mut text = self.handle.render();
+        write_batches(&mut text, snapshot);
         write_tally(&mut text, snapshot);
         write_protocols(&mut text, snapshot);
         write_groups(&mut text, snapshot);
@@ -206,6 +180,20 @@ impl Exporter {
         watched::write(&mut text, snapshot);
         process::write(&mut text);
         text
+    }
+}
+
+/// How the worker gets on.
+fn write_batches(text: &mut String, snapshot: &Snapshot) {
+    let help = "Packets of a batch.";
+    let mut family = Family::begin(text, BATCH_EDGES, Kind::Histogram, help);
+    for view in &snapshot.interfaces {
+        family.histogram(&view.name, &view.tally.batches.edges());
+    }
+    let help = "Time to store a batch.";
+    let mut family = Family::begin(text, BATCH_SECONDS, Kind::Histogram, help);
+    for view in &snapshot.interfaces {
+        family.histogram(&view.name, &view.tally.batches.seconds());
     }
 }
 
@@ -351,8 +339,6 @@ impl Display for Labels<'_, IpAddr> {
 }
 
 fn describe() {
-    describe_histogram!(BATCH_EDGES, Unit::Count, "Packets of a batch.");
-    describe_histogram!(BATCH_SECONDS, Unit::Seconds, "Time to store a batch.");
     describe_gauge!(
         DEVICE,
         Unit::Count,

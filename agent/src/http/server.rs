@@ -59,8 +59,6 @@ const RECOVERY: Duration = Duration::from_millis(100);
 const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
     Content-Type: application/json\r\n\r\n\
     {\"error\":\"too many requests from this address are in progress\"}";
-/// How often histograms are tidied up, whether or not anyone looks at them.
-const UPKEEP: Duration = Duration::from_secs(5);
 
 type Router = TowerToHyperService<axum::Router>;
 
@@ -113,8 +111,7 @@ fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
 
 /// Serves requests on a thread of its own until the program ends.
 pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<()> {
-    let state = Arc::new(state);
-    let router = TowerToHyperService::new(api::router(Arc::clone(&state)));
+    let router = TowerToHyperService::new(api::router(Arc::new(state)));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -128,12 +125,6 @@ pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<()> {
     drop(inside);
     thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async move {
-            tokio::spawn(async move {
-                loop {
-                    tokio::time::sleep(UPKEEP).await;
-                    state.exporter.tidy_up();
-                }
-            });
             let next_tcp = async || {
                 let (stream, address) = tcp.accept().await?;
                 Ok((stream, Some(address.ip())))

@@ -3,6 +3,7 @@
 //! its [`summary`](Interface::summary), or have an
 //! [`answer`](Interface::answer).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -20,7 +21,6 @@ use super::summary::Summary;
 use super::view::{Lists, Views};
 use super::window::{WindowClock, wall_clock};
 use super::windows::Windows;
-use crate::export::metrics::BatchMetrics;
 use crate::export::snapshot::InterfaceView;
 use crate::names::Names;
 use crate::tally::{Ignored, Tally};
@@ -48,6 +48,8 @@ pub struct Interface {
     name: String,
     tally: Arc<Tally>,
     ring: RingReader,
+    /// Rings that packets come through after this one.
+    next: VecDeque<RingReader>,
     /// When the oldest packet in the ring was first seen there.
     waiting: Option<Instant>,
     windows: Windows,
@@ -58,7 +60,7 @@ pub struct Interface {
     /// Whether there is anything that the view does not show.
     changed: bool,
     ended: bool,
-    metrics: Option<BatchMetrics>,
+    forgotten: bool,
 }
 
 /// What an interface is made of.
@@ -83,8 +85,6 @@ pub struct Options {
     pub budget: Budget,
     /// Names of networks to count by, if there are any.
     pub names: Option<Arc<Names>>,
-    /// Histograms of its batches, if anyone looks at them.
-    pub metrics: Option<BatchMetrics>,
 }
 
 impl Interface {
@@ -104,13 +104,14 @@ impl Interface {
             name: options.name,
             tally: options.tally,
             ring: options.ring,
+            next: VecDeque::new(),
             waiting: None,
             stores: options.stores,
             views: Views::default(),
             view: None,
             changed: true,
             ended: false,
-            metrics: options.metrics,
+            forgotten: false,
         })
     }
 
@@ -122,6 +123,27 @@ impl Interface {
     /// Whether nothing comes any more.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Has it vanish when it has ended.
+    pub fn forget(&mut self) {
+        self.forgotten = true;
+    }
+
+    /// Whether it shall vanish when it has ended.
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten
+    }
+
+    /// Reads this ring when the one before it has ended and is empty.
+    pub fn follow(&mut self, ring: RingReader) {
+        self.next.push_back(ring);
+    }
+
+    /// Goes on with the next ring, if there is one.
+    pub fn change_ring(&mut self) -> bool {
+        let next = self.next.pop_front();
+        next.map(|ring| self.ring = ring).is_some()
     }
 
     /// Stores a batch if one is due, or turns the window.
@@ -176,9 +198,7 @@ impl Interface {
         }
         self.waiting = None;
         self.changed = true;
-        if let Some(metrics) = &self.metrics {
-            metrics.record(count, start.elapsed());
-        }
+        self.tally.batches.record(count, start.elapsed());
         Ok(taken)
     }
 
@@ -317,7 +337,6 @@ mod tests {
             budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
             blueprint: Arc::new(blueprint),
             names: None,
-            metrics: None,
         })
         .unwrap();
         let (src, dst) = (1u128.into(), 2u128.into());

@@ -16,7 +16,7 @@ use super::answer::{About, WindowName};
 use super::batch::Cut;
 use super::interface::{Buffers, Interface, Progress};
 use super::query::{Queries, Query, Reply};
-use super::ring::WorkerGone;
+use super::ring::{RingReader, WorkerGone};
 use super::summary::Summary;
 use super::view::Lists;
 use crate::export::snapshot::Snapshot;
@@ -26,6 +26,10 @@ use crate::names::Names;
 pub enum Request {
     /// Work on this interface, too.
     Interface(Box<Interface>),
+    /// Packets of this interface come through another ring from now on.
+    Ring(String, RingReader),
+    /// This interface is not to be seen any more when it has ended.
+    Forget(String),
     /// Answer this.
     Ask(Query),
     /// End when all interfaces have ended, and give up what is not stored by then.
@@ -137,6 +141,14 @@ struct State {
     deadline: Option<Instant>,
 }
 
+impl State {
+    /// The interface of this name that has not ended.
+    fn live(&mut self, name: &str) -> Option<&mut Interface> {
+        let mut live = self.interfaces.iter_mut().filter(|one| !one.has_ended());
+        live.find(|interface| interface.name() == name)
+    }
+}
+
 impl Worker {
     /// Works until it is asked to finish and the last capture has ended.
     pub fn run(self) -> anyhow::Result<()> {
@@ -171,6 +183,16 @@ impl Worker {
                     state.interfaces.push(*interface);
                     self.show(state);
                 }
+                Ok(Request::Ring(name, ring)) => {
+                    if let Some(interface) = state.live(&name) {
+                        interface.follow(ring);
+                    }
+                }
+                Ok(Request::Forget(name)) => {
+                    if let Some(interface) = state.live(&name) {
+                        interface.forget();
+                    }
+                }
                 Ok(Request::Ask(query)) => state.queries.take(query, &state.interfaces),
                 Ok(Request::Finish(deadline)) => {
                     state.finish = true;
@@ -201,8 +223,15 @@ impl Worker {
                 .with_context(|| interface.name().to_owned())?;
             stored |= progress == Progress::Stored;
             if progress == Progress::Drained && !interface.has_ended() {
-                self.end(state, at)?;
-                if !self.keep_ended {
+                // Who drops a ring has named the next one before.
+                self.take_requests(state)?;
+                let interface = &mut state.interfaces[at];
+                if interface.change_ring() {
+                    continue;
+                }
+                let keep = self.keep_ended && !interface.is_forgotten();
+                self.end(state, at, keep)?;
+                if !keep {
                     continue;
                 }
             }
@@ -211,12 +240,12 @@ impl Worker {
         Ok(stored)
     }
 
-    /// Reports an interface that has ended.
-    fn end(&self, state: &mut State, at: usize) -> anyhow::Result<()> {
+    /// Reports an interface that has ended, which may be kept for queries.
+    fn end(&self, state: &mut State, at: usize, keep: bool) -> anyhow::Result<()> {
         let interface = &mut state.interfaces[at];
         interface.end()?;
         let summary = interface.summary(self.lists.top)?;
-        if self.keep_ended {
+        if keep {
             interface.refresh(&self.lists)?;
         } else {
             state.interfaces.remove(at);
