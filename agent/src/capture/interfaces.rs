@@ -89,6 +89,10 @@ impl Interfaces {
 
     /// The names of those that are there, and a warning for those that are not.
     pub fn there(&self) -> anyhow::Result<Vec<String>> {
+        anyhow::ensure!(
+            !self.wanted.is_impossible(),
+            "no interface is left to capture: all that are named are excluded"
+        );
         let links = list()?;
         let there = self.wanted.among(&links, |_| false);
         let all: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();

@@ -72,6 +72,15 @@ impl Wanted {
         }
     }
 
+    /// Whether all that are named are excluded, so that none will ever do.
+    pub fn is_impossible(&self) -> bool {
+        let is_excluded = |pattern: &Pattern| {
+            let name = pattern.to_string();
+            pattern.is_name() && self.exclude.iter().any(|other| other.matches(&name))
+        };
+        !self.include.is_empty() && self.include.iter().all(is_excluded)
+    }
+
     /// Patterns that none of these interfaces matches.
     pub fn unmatched(&self, links: &[(String, Known)]) -> Vec<&Pattern> {
         let matched = |pattern: &&Pattern| links.iter().any(|(name, _)| pattern.matches(name));
@@ -127,6 +136,8 @@ mod tests {
         assert_eq!(wanted(&["eth0"], &[]).among(&there, none), ["eth0"]);
         assert_eq!(wanted(&["eth*"], &[]).among(&there, none), ["eth1"]);
         assert_eq!(wanted(&["eth*"], &["eth1"]).among(&there, none), [""; 0]);
+        assert!(wanted(&["eth0"], &["eth*"]).is_impossible());
+        assert!(!wanted(&["eth0", "eth*"], &["eth0"]).is_impossible());
         let wanted = wanted(&["eth1", "tun0", "veth*"], &[]);
         assert_eq!(wanted.missing(&["eth1"]), ["tun0"]);
         assert_eq!(wanted.missing(&[]), ["eth1", "tun0", "veth*"]);
