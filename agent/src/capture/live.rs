@@ -37,7 +37,6 @@ pub struct LiveInterface {
     /// Where one comes from while it is being opened.
     opening: Option<Receiver<anyhow::Result<Open>>>,
     retry_at: Instant,
-    shortage: RateLimit,
     complaints: RateLimit,
     settings: Settings,
 }
@@ -62,7 +61,6 @@ impl LiveInterface {
             leaving: None,
             opening: None,
             retry_at: Instant::now(),
-            shortage: RateLimit::default(),
             complaints: RateLimit::default(),
             settings,
         }
@@ -282,22 +280,21 @@ impl LiveInterface {
                 tracing::info!(interface = self.name, "{what}");
                 return true;
             }
-            Some(Err(error)) if error.is::<NoDescriptors>() => {
-                if self.shortage.allows() {
-                    tracing::warn!(interface = self.name, "{error:#}");
-                }
-            }
-            Some(Err(error)) => {
-                // One that is gone or down by now is no reason to complain.
-                let is_up = matches!(netlink::ask(&self.name), Ok(Some(known)) if known.up);
-                match is_up && self.complaints.allows() {
-                    true => tracing::warn!(interface = self.name, "{error:#}; trying again"),
-                    false => tracing::debug!(interface = self.name, "{error:#}"),
-                }
-            }
+            Some(Err(error)) => self.complain(&error),
             None => {}
         }
         false
+    }
+
+    /// Says why it cannot be opened, now and then. One that is gone or down by now is
+    /// no reason to complain.
+    fn complain(&mut self, error: &anyhow::Error) {
+        let is_up = || matches!(netlink::ask(&self.name), Ok(Some(known)) if known.up);
+        let is_fault = error.is::<NoDescriptors>() || is_up();
+        match is_fault && self.complaints.allows() {
+            true => tracing::warn!(interface = self.name, "{error:#}; trying again"),
+            false => tracing::debug!(interface = self.name, "{error:#}"),
+        }
     }
 
     /// Takes another capture if this one is not opened as it shall be. Whether it
