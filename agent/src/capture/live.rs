@@ -16,6 +16,7 @@ use super::netlink;
 use super::open::{HAND_OVER, Open, Settings};
 use super::sink::PacketSink;
 use crate::log::RateLimit;
+use crate::panics;
 use crate::sketch::ring::RingWriter;
 use crate::sketch::window::wall_clock;
 use crate::tally::Tally;
@@ -180,6 +181,7 @@ impl LiveInterface {
     /// Takes what the kernel has, though not too much at once; an error
     /// closes the capture. How many packets there were.
     pub fn drain(&mut self) -> usize {
+        panics::provoke("capture", &self.name);
         let mut first = i64::MIN;
         let mut taken = 0;
         if let Some(leaving) = &mut self.leaving {
@@ -215,6 +217,12 @@ impl LiveInterface {
         self.capture = None;
         self.retry_at = Instant::now() + RETRY;
         self.sink.tally().up.store(false, Relaxed);
+    }
+
+    /// Goes on after a panic.
+    pub fn recover(&mut self) {
+        self.sink.recover();
+        self.lose(&"a fault in the agent");
     }
 
     /// Notes whether the interface is up. One that is down keeps its capture,

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use super::live::LiveInterface;
 use super::open::Settings;
+use crate::panics;
 use crate::sketch::ring::RingWriter;
 
 /// How long a stop, a message or a lost interface may go unnoticed.
@@ -57,6 +58,7 @@ impl CaptureThread {
             epoll,
             interfaces: BTreeMap::new(),
             begun: 0,
+            at: None,
         };
         let thread = thread::Builder::new()
             .name("capture".into())
@@ -89,12 +91,19 @@ struct State {
     interfaces: BTreeMap<u64, LiveInterface>,
     /// Numbers given so far.
     begun: u64,
+    /// The one that is being worked on.
+    at: Option<u64>,
 }
 
 impl State {
     /// Captures until `stop`, then takes what the kernel still has.
     fn run(mut self, stop: &AtomicBool) -> anyhow::Result<()> {
-        let watched = self.watch(stop);
+        let watched = loop {
+            match panics::caught(|| self.watch(stop)) {
+                Some(watched) => break watched,
+                None => self.recover(),
+            }
+        };
         let until = Instant::now() + LAST;
         self.hear();
         for interface in self.interfaces.values_mut() {
@@ -122,9 +131,11 @@ impl State {
                 // Copied, because the kernel packs its events.
                 let at = { event.data }.u64();
                 if let Some(interface) = self.interfaces.get_mut(&at) {
+                    self.at = Some(at);
                     interface.drain();
                 }
             }
+            self.at = None;
             self.hear();
             if looked_at.elapsed() >= TICK {
                 self.look_after();
@@ -174,10 +185,24 @@ impl State {
     }
 
     fn look_after(&mut self) {
-        let opened =
-            |(at, interface): (&u64, &mut LiveInterface)| interface.look_after().then_some(*at);
-        let opened: Vec<u64> = self.interfaces.iter_mut().filter_map(opened).collect();
+        let mut opened = Vec::new();
+        for (at, interface) in &mut self.interfaces {
+            self.at = Some(*at);
+            opened.extend(interface.look_after().then_some(*at));
+        }
+        self.at = None;
         opened.into_iter().for_each(|at| self.register(at));
+    }
+
+    /// Goes on after a panic: the interface that was worked on is opened again, and
+    /// the others are captured as before.
+    fn recover(&mut self) {
+        let at = self.at.take();
+        match at.and_then(|at| self.interfaces.get_mut(&at)) {
+            Some(interface) => interface.recover(),
+            // Whatever it was may come again at once.
+            None => thread::sleep(TICK),
+        }
     }
 
     /// Has events tell of a capture that was opened.

@@ -11,6 +11,7 @@ use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::sketch::summary::Summary;
 use crate::stop::{self, Hangup};
+use crate::{panics, privileges};
 
 /// How long packets that wait in the rings are still stored after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -30,10 +31,15 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     }
     check(&config)?;
 
+    panics::count();
+    let listeners = http::bind(&config.export)?;
+    // A port below 1024 is taken by now, and there are no other threads yet.
+    if !args.keep_privileges {
+        privileges::keep_capture_only()?;
+    }
     let stop = stop::on_signal(Hangup::Ignored)?;
     let mut interfaces = Interfaces::new(&config, stop);
     let names = interfaces.there()?;
-    let listeners = http::bind(&config.export)?;
     let address = listeners.address()?;
     let mode = Mode::Live(names.len(), config.window.length);
     let key = match args.sketch.seed {

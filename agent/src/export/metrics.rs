@@ -6,8 +6,8 @@
 //! - one with a series for each reason, protocol or layer is written like [`DROPPED`];
 //! - a list of hitters is written by [`write_hitters`], the watch list by [`watched`];
 //! - a histogram is written like those of [`write_batches`];
-//! - what is said of the whole agent once and for all is set in
-//!   [`Exporter::install`].
+//! - what is said of the whole agent is set in [`Exporter::install`], or before each
+//!   scrape.
 //!
 //! The last is kept by the `metrics` crate, which is made for series that stay. It
 //! never forgets one that was named, but interfaces, hitters, layers and files come
@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
 use crane_model::Flow;
-use metrics::{Unit, describe_gauge, gauge};
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::hitters::Hitters;
@@ -32,6 +32,7 @@ use super::snapshot::{Exported, InterfaceView, Snapshot};
 use super::text::{Family, Kind, escape};
 use super::watched;
 use crate::edge::Pair;
+use crate::panics;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
 const IGNORED: &str = "crane_capture_ignored_packets_total";
@@ -43,6 +44,7 @@ const LOAD: &str = "crane_sketch_load_ratio";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
+const PANICS: &str = "crane_thread_panics_total";
 const BUILD: &str = "crane_build_info";
 /// Windows differ in length: the first, the last of a file.
 pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
@@ -170,6 +172,9 @@ impl Exporter {
 
     /// The text of a scrape.
     pub fn render(&self, snapshot: &Snapshot) -> String {
+        for (thread, count) in panics::counted() {
+            counter!(PANICS, "thread" => thread).absolute(count);
+        }
         let mut text = self.handle.render();
         write_batches(&mut text, snapshot);
         write_tally(&mut text, snapshot);
@@ -339,6 +344,11 @@ impl Display for Labels<'_, IpAddr> {
 }
 
 fn describe() {
+    describe_counter!(
+        PANICS,
+        Unit::Count,
+        "Faults in the agent, by the kind of thread; it goes on after each."
+    );
     describe_gauge!(
         DEVICE,
         Unit::Count,

@@ -23,6 +23,7 @@ use super::window::{WindowClock, wall_clock};
 use super::windows::Windows;
 use crate::export::snapshot::InterfaceView;
 use crate::names::Names;
+use crate::panics;
 use crate::tally::{Ignored, Tally};
 
 /// What interfaces work with, one after the other.
@@ -50,6 +51,8 @@ pub struct Interface {
     ring: RingReader,
     /// Rings that packets come through after this one.
     next: VecDeque<RingReader>,
+    /// Packets out of the ring that are not yet stored.
+    in_hand: u64,
     /// When the oldest packet in the ring was first seen there.
     waiting: Option<Instant>,
     windows: Windows,
@@ -105,6 +108,7 @@ impl Interface {
             tally: options.tally,
             ring: options.ring,
             next: VecDeque::new(),
+            in_hand: 0,
             waiting: None,
             stores: options.stores,
             views: Views::default(),
@@ -190,12 +194,15 @@ impl Interface {
         // Out of the ring, because a window may turn in the middle of them.
         let taken = self.ring.take(slots, count)?;
         let edges = Slot::edges(slots).count();
+        self.in_hand = edges as u64;
+        panics::provoke("sketch", &self.name);
         if self.stores {
             let held = self.windows.store(batch, slots)?;
             self.tally.edges.fetch_add((edges - held) as u64, Relaxed);
         } else {
             self.tally.ignore(Ignored::NotStored, edges as u64);
         }
+        self.in_hand = 0;
         self.waiting = None;
         self.changed = true;
         self.tally.batches.record(count, start.elapsed());
@@ -215,6 +222,23 @@ impl Interface {
             packets = count,
             "stopped before these were stored"
         );
+    }
+
+    /// Goes on after a panic with new windows: those there were may be in disorder.
+    /// Packets that it interrupted are counted with those that the ring had no room
+    /// for.
+    pub fn recover(&mut self) -> anyhow::Result<()> {
+        let lost = std::mem::take(&mut self.in_hand);
+        self.tally.ring_full.fetch_add(lost, Relaxed);
+        let packets = self.windows.reset()?;
+        (self.views, self.changed) = (Views::default(), true);
+        tracing::error!(
+            interface = self.name,
+            packets,
+            lost,
+            "begins new windows after a fault; what was in the last two is lost"
+        );
+        Ok(())
     }
 
     /// Ends the current window: nothing comes any more.

@@ -21,6 +21,7 @@ use super::summary::Summary;
 use super::view::Lists;
 use crate::export::snapshot::Snapshot;
 use crate::names::Names;
+use crate::panics;
 
 /// What others want of the worker.
 pub enum Request {
@@ -137,6 +138,8 @@ struct State {
     interfaces: Vec<Interface>,
     /// What wants to be known of them.
     queries: Queries,
+    /// The one that is being worked on.
+    at: Option<usize>,
     finish: bool,
     deadline: Option<Instant>,
 }
@@ -153,14 +156,27 @@ impl Worker {
     /// Works until it is asked to finish and the last capture has ended.
     pub fn run(self) -> anyhow::Result<()> {
         let mut state = State::default();
+        // A replay ends with a fault: its answers would not be those of the file.
+        let Cut::Linger(_) = self.cut else {
+            return self.run_on(&mut state);
+        };
+        loop {
+            match panics::caught(|| self.run_on(&mut state)) {
+                Some(result) => return result,
+                None => self.recover(&mut state)?,
+            }
+        }
+    }
+
+    fn run_on(&self, state: &mut State) -> anyhow::Result<()> {
         let mut buffers = Buffers::default();
         let mut published = Instant::now();
         loop {
-            self.take_requests(&mut state)?;
-            let stored = self.work(&mut state, &mut buffers)?;
+            self.take_requests(state)?;
+            let stored = self.work(state, &mut buffers)?;
             let done = state.finish && state.interfaces.iter().all(Interface::has_ended);
             if done || published.elapsed() >= PUBLISH_EVERY {
-                self.publish(&mut state)?;
+                self.publish(state)?;
                 published = Instant::now();
             }
             if done {
@@ -171,6 +187,20 @@ impl Worker {
                     Cut::Linger(linger) => linger.min(NAP),
                     Cut::Count => NAP,
                 });
+            }
+        }
+    }
+
+    /// Goes on after a panic: the interface that was worked on begins new windows, and
+    /// the others go on as before.
+    fn recover(&self, state: &mut State) -> anyhow::Result<()> {
+        let at = state.at.take();
+        match at.and_then(|at| state.interfaces.get_mut(at)) {
+            Some(interface) => interface.recover(),
+            // Whatever it was may come again at once.
+            None => {
+                thread::sleep(NAP);
+                Ok(())
             }
         }
     }
@@ -211,6 +241,7 @@ impl Worker {
     fn work(&self, state: &mut State, buffers: &mut Buffers) -> anyhow::Result<bool> {
         let (mut stored, mut at) = (false, 0);
         while at < state.interfaces.len() {
+            state.at = Some(at);
             let interface = &mut state.interfaces[at];
             if state
                 .deadline
@@ -237,6 +268,7 @@ impl Worker {
             }
             at += 1;
         }
+        state.at = None;
         Ok(stored)
     }
 
@@ -257,9 +289,11 @@ impl Worker {
     }
 
     fn publish(&self, state: &mut State) -> anyhow::Result<()> {
-        for interface in &mut state.interfaces {
+        for (at, interface) in state.interfaces.iter_mut().enumerate() {
+            state.at = Some(at);
             interface.refresh(&self.lists)?;
         }
+        state.at = None;
         self.show(state);
         state.queries.answer(&state.interfaces);
         Ok(())
