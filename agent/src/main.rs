@@ -4,9 +4,11 @@
 //! The way of a packet: [`capture`] → [`decode`] → [`sketch`] → [`export`] →
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
 //! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`], [`endpoint`],
-//! [`names`], [`protocol`], [`service`] and [`tally`]. [`eval`] measures, [`report`] tells
-//! of a replay, and [`commands`] put it all together. `tests/rooms.rs` holds these arrows.
+//! [`names`], [`protocol`], [`service`], [`batches`] and [`tally`]. [`eval`] measures,
+//! [`report`] tells of a replay, and [`commands`] put it all together. `tests/rooms.rs`
+//! holds these arrows.
 
+mod batches;
 mod capture;
 mod cli;
 mod columns;
@@ -21,7 +23,9 @@ mod http;
 mod log;
 mod names;
 mod packet;
+mod panics;
 mod plain;
+mod privileges;
 mod protocol;
 mod report;
 mod service;

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use crate::batches::Batches;
 use crate::protocol::Protocol;
 
 /// Why a packet did not become an edge.
@@ -73,10 +74,16 @@ pub struct Tally {
     pub interface_drops: AtomicU64,
     /// Whether the interface is up and its capture open.
     pub up: AtomicBool,
+    /// Whether there is no such interface just now.
+    pub gone: AtomicBool,
+    /// Kernel buffer of its capture; 0 before it is first open.
+    pub buffer_bytes: AtomicU64,
     /// Slots of its ring.
     pub ring_slots: AtomicU64,
     /// How many of them were taken when the worker last looked.
     pub ring_used: AtomicU64,
+    /// How large its batches are and how long they take.
+    pub batches: Batches,
     ignored: [AtomicU64; Ignored::ALL.len()],
     protocols: [Traffic; Protocol::ALL.len()],
 }

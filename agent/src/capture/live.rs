@@ -1,201 +1,214 @@
-//! Live captures with libpcap.
-//!
-//! A few threads share all interfaces: each waits for its share of them at
-//! once and drains whichever has packets, so an idle interface costs nothing.
+//! A live interface: captured with libpcap, opened again whenever it went away,
+//! and anew when it shall be captured otherwise.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
-use pcap::{Active, Capture};
-use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
+use anyhow::anyhow;
+use rustix::event::epoll;
 
 use super::devices::{self, NoDescriptors};
-use super::filter::Refusal;
+use super::netlink;
+use super::open::{HAND_OVER, Open, Settings};
 use super::sink::PacketSink;
-use crate::config::{self, Direction};
 use crate::log::RateLimit;
-use crate::packet::{Link, Packet};
+use crate::panics;
+use crate::sketch::ring::RingWriter;
+use crate::sketch::window::wall_clock;
+use crate::tally::Tally;
 
-/// How long a stop or a lost interface may go unnoticed.
-const TICK: Duration = Duration::from_millis(100);
 /// Pause between attempts to open an interface that went away.
 const RETRY: Duration = Duration::from_secs(1);
 /// Pause between looks at an interface on which nothing happens.
 const QUIET: Duration = Duration::from_secs(10);
-/// How long the kernel may hold packets back to hand over many at once.
-const HAND_OVER: Duration = Duration::from_millis(50);
-/// Packets taken from one interface before the others have their turn.
-const MOST_AT_ONCE: usize = 4096;
-/// How long a stop still takes what the kernel has, if that never ends.
-const LAST: Duration = Duration::from_millis(300);
-/// Bounds of one interface's kernel buffer.
-const BUFFER: (u64, u64) = (256 << 10, 64 << 20);
-/// From here on the kernel hands packets over in blocks. It has blocks of
-/// 256 KiB, and with fewer than four of them it soon has none to write to.
-const IN_BLOCKS: u64 = 1 << 20;
-/// How long packets gather that are handed over one by one: each would wake
-/// us otherwise.
-const GATHER: Duration = Duration::from_millis(1);
+/// How long a capture that is replaced still has packets from before.
+const LEAVE: Duration = HAND_OVER.saturating_mul(4);
 
 /// An interface and where its packets go.
 pub struct LiveInterface {
     name: String,
     sink: PacketSink,
     capture: Option<Open>,
-    /// Where it comes from while it is being opened again.
+    /// The capture that the current one takes over from.
+    leaving: Option<Leaving>,
+    /// Where one comes from while it is being opened.
     opening: Option<Receiver<anyhow::Result<Open>>>,
     retry_at: Instant,
-    shortage: RateLimit,
+    complaints: RateLimit,
     settings: Settings,
 }
 
-/// How a capture is opened.
-#[derive(Clone)]
-struct Settings {
-    capture: config::Capture,
-    buffer: u64,
-}
-
-struct Open {
-    capture: Capture<Active>,
-    link: Link,
-    index: u32,
-    dropped: Wrapping,
-    interface_dropped: Wrapping,
-    looked_at: Instant,
-    /// Whether nothing came since.
-    quiet: bool,
-}
-
-/// A counter of libpcap: 32 bits that wrap.
-#[derive(Default)]
-struct Wrapping(u32);
-
-impl Wrapping {
-    /// How far it went. One that went back has not: libpcap takes what it
-    /// cannot read just now for 0.
-    fn advance(&mut self, now: u32) -> u64 {
-        let step = now.wrapping_sub(self.0);
-        if step > u32::MAX / 2 {
-            return 0;
-        }
-        self.0 = now;
-        step.into()
-    }
+/// A capture that is being replaced. Both see the packets of a short while; the
+/// stamp tells whose they are, to a few microseconds.
+struct Leaving {
+    open: Open,
+    /// Up to then, in microseconds since 1970, packets are its own.
+    last: i64,
+    /// When it has handed over all of them.
+    until: Instant,
 }
 
 impl LiveInterface {
-    /// The interface `name`, one of `sharing` that share the kernel buffer;
-    /// not yet open.
-    pub fn new(name: &str, sink: PacketSink, settings: &config::Capture, sharing: usize) -> Self {
-        let buffer = settings.buffer_total.0 / sharing.max(1) as u64;
+    /// The interface `name`, not yet open.
+    pub fn new(name: &str, sink: PacketSink, settings: Settings) -> Self {
         Self {
             name: name.into(),
             sink,
             capture: None,
+            leaving: None,
             opening: None,
             retry_at: Instant::now(),
-            shortage: RateLimit::default(),
-            settings: Settings {
-                capture: settings.clone(),
-                buffer: buffer.clamp(BUFFER.0, BUFFER.1),
-            },
+            complaints: RateLimit::default(),
+            settings,
         }
     }
 
-    fn open(&mut self) -> anyhow::Result<()> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its counters.
+    pub fn tally(&self) -> Arc<Tally> {
+        Arc::clone(self.sink.tally())
+    }
+
+    /// Opens it now.
+    pub fn open(&mut self) -> anyhow::Result<()> {
         self.begin(self.settings.open(&self.name)?);
         Ok(())
     }
 
-    fn begin(&mut self, open: Open) {
+    /// Goes on with this capture. One that was open before keeps what it saw
+    /// until now.
+    fn begin(&mut self, mut open: Open) {
+        let tally = self.sink.tally();
+        tally.up.store(true, Relaxed);
+        tally.buffer_bytes.store(open.settings.buffer(), Relaxed);
+        if let Some(before) = self.capture.take() {
+            // What it lost by now is not ours.
+            open.count_drops(None);
+            self.leaving = Some(Leaving {
+                open: before,
+                last: (wall_clock() / 1000) as i64,
+                until: Instant::now() + LEAVE,
+            });
+        }
         self.capture = Some(open);
-        self.sink.tally().up.store(true, Relaxed);
     }
 
-    /// Opens it again, in a thread of its own: names in a filter are looked up
-    /// anew, which may take long, and others are captured meanwhile. To keep
-    /// the compiled filter would spare that, but libpcap's is only set through
-    /// unsafe code. None as long as there is no result.
+    /// Sends packets through another ring, and captures with these settings soon.
+    pub fn resize(&mut self, ring: Option<RingWriter>, settings: Settings) {
+        if let Some(ring) = ring {
+            self.sink.replace_ring(ring);
+        }
+        self.settings = settings;
+    }
+
+    /// Has it looked at soon: something may have happened to it.
+    pub fn look_soon(&mut self) {
+        self.retry_at = Instant::now();
+        if let Some(open) = &mut self.capture {
+            open.quiet = false;
+            // A machine may have run for less than that.
+            open.looked_at = Instant::now().checked_sub(RETRY).unwrap_or(open.looked_at);
+        }
+    }
+
+    /// What became of the capture that is being opened, in a thread of its own:
+    /// names in a filter are looked up anew, which may take long, and others are
+    /// captured meanwhile. To keep the compiled filter would spare that, but
+    /// libpcap's is only set through unsafe code. None as long as there is no
+    /// result.
+    fn opened(&mut self) -> Option<anyhow::Result<Open>> {
+        let result = match self.opening.as_ref()?.try_recv() {
+            Ok(result) => result,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => Err(anyhow!("opening it panicked")),
+        };
+        self.opening = None;
+        Some(result)
+    }
+
+    /// Begins to open it.
+    fn start_opening(&mut self) -> anyhow::Result<()> {
+        let (done, opening) = mpsc::channel();
+        let (name, settings) = (self.name.clone(), self.settings.clone());
+        thread::Builder::new().name("open".into()).spawn(move || {
+            // Nobody waits for it after a stop.
+            let _ = done.send(settings.open(&name));
+        })?;
+        self.opening = Some(opening);
+        Ok(())
+    }
+
+    /// Opens it again, once a second while there is such an interface. None as
+    /// long as there is no result.
     fn reopen(&mut self) -> Option<anyhow::Result<Open>> {
-        if let Some(opening) = &self.opening {
-            let result = match opening.try_recv() {
-                Ok(result) => result,
-                Err(TryRecvError::Empty) => return None,
-                Err(TryRecvError::Disconnected) => Err(anyhow!("opening it panicked")),
-            };
-            self.opening = None;
-            return Some(result);
+        if self.opening.is_some() {
+            return self.opened();
         }
         if Instant::now() < self.retry_at {
             return None;
         }
         self.retry_at = Instant::now() + RETRY;
-        match devices::ask(&self.name) {
-            Ok(Some(_)) => {}
-            Ok(None) => return None,
-            Err(error) => return Some(Err(devices::explain(error))),
+        match netlink::ask(&self.name) {
+            Ok(Some(_)) => self.start_opening().err().map(Err),
+            Ok(None) => None,
+            Err(error) => Some(Err(devices::explain(error))),
         }
-        let (done, opening) = mpsc::channel();
-        let (name, settings) = (self.name.clone(), self.settings.clone());
-        let opener = thread::Builder::new().name("open".into()).spawn(move || {
-            // Nobody waits for it after a stop.
-            let _ = done.send(settings.open(&name));
-        });
-        match opener {
-            Ok(_) => self.opening = Some(opening),
-            Err(error) => return Some(Err(error.into())),
-        }
-        None
     }
 
     /// Has `epoll` tell by the number `at` that there are packets. Closing the
     /// capture ends this.
-    fn register(&self, epoll: &OwnedFd, at: usize) -> rustix::io::Result<()> {
+    pub fn register(&self, epoll: &OwnedFd, at: u64) -> rustix::io::Result<()> {
         let Some(open) = &self.capture else {
             return Ok(());
         };
-        let at = epoll::EventData::new_u64(at as u64);
+        let at = epoll::EventData::new_u64(at);
         epoll::add(epoll, &open.capture, at, epoll::EventFlags::IN)
     }
 
-    fn is_in_blocks(&self) -> bool {
-        self.settings.is_in_blocks()
+    /// Whether the kernel hands packets over in blocks, if at all.
+    pub fn is_in_blocks(&self) -> bool {
+        self.capture.as_ref().is_none_or(Open::is_in_blocks)
     }
 
     /// Takes what the kernel has, though not too much at once; an error
     /// closes the capture. How many packets there were.
-    fn drain(&mut self) -> usize {
+    pub fn drain(&mut self) -> usize {
+        panics::provoke("capture", &self.name);
+        let mut first = i64::MIN;
+        let mut taken = 0;
+        if let Some(leaving) = &mut self.leaving {
+            let last = leaving.last;
+            first = last + 1;
+            let own = leaving.open.take(&mut self.sink, |stamp| stamp <= last);
+            taken += own.unwrap_or(0);
+            if Instant::now() >= leaving.until {
+                leaving.open.count_drops(Some(self.sink.tally()));
+                self.leaving = None;
+            }
+        }
         let Some(open) = &mut self.capture else {
-            return 0;
+            return taken;
         };
-        open.quiet = false;
-        let (sink, link) = (&mut self.sink, open.link);
-        let result = open.capture.dispatch(Some(MOST_AT_ONCE), |packet| {
-            sink.offer(&Packet {
-                data: packet.data,
-                wire_len: packet.header.len,
-                // Nobody asks: stamps jump with the wall clock.
-                time: 0,
-                link,
-                interface: 0,
-            });
-        });
-        self.sink.hand_over();
-        result.unwrap_or_else(|error| {
-            self.lose(&error);
-            0
-        })
+        match open.take(&mut self.sink, |stamp| stamp >= first) {
+            Ok(own) => taken + own,
+            Err(error) => {
+                self.lose(&error);
+                taken
+            }
+        }
     }
 
     /// Closes a capture that gives no more packets.
-    fn lose(&mut self, why: &dyn std::fmt::Display) {
+    pub fn lose(&mut self, why: &dyn std::fmt::Display) {
+        self.leaving = None;
         if self.capture.is_none() {
             return;
         }
@@ -204,6 +217,12 @@ impl LiveInterface {
         self.capture = None;
         self.retry_at = Instant::now() + RETRY;
         self.sink.tally().up.store(false, Relaxed);
+    }
+
+    /// Goes on after a panic.
+    pub fn recover(&mut self) {
+        self.sink.recover();
+        self.lose(&"a fault in the agent");
     }
 
     /// Notes whether the interface is up. One that is down keeps its capture,
@@ -221,181 +240,106 @@ impl LiveInterface {
     }
 
     /// Books what the kernel and the interface lost.
-    fn count_drops(&mut self) {
-        let Some(open) = &mut self.capture else {
-            return;
-        };
-        (open.looked_at, open.quiet) = (Instant::now(), true);
-        if let Ok(stats) = open.capture.stats() {
-            let tally = self.sink.tally();
-            tally
-                .kernel_drops
-                .fetch_add(open.dropped.advance(stats.dropped), Relaxed);
-            let lost = open.interface_dropped.advance(stats.if_dropped);
-            tally.interface_drops.fetch_add(lost, Relaxed);
+    pub fn count_drops(&mut self) {
+        if let Some(open) = &mut self.capture {
+            open.count_drops(Some(self.sink.tally()));
         }
     }
 
     /// What is due now and then: drop counters, opening again what went away.
     /// A look takes several system calls, too many for hundreds of interfaces
     /// on which nothing happens. Whether it was opened.
-    fn look_after(&mut self) -> bool {
-        match &self.capture {
-            Some(open) if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } => {
-                // libpcap may miss this: it looks once, maybe too early.
-                match devices::ask(&self.name) {
-                    Ok(Some(known)) if known.index == open.index => {
-                        self.count_drops();
-                        self.note(known.up);
-                    }
-                    Ok(_) => {
-                        self.drain();
-                        self.lose(&"the interface is gone");
-                    }
-                    // Who cannot ask does not know.
-                    Err(_) => self.count_drops(),
+    pub fn look_after(&mut self) -> bool {
+        if self.leaving.is_some() {
+            self.drain();
+        }
+        let Some(open) = &self.capture else {
+            return self.look_for();
+        };
+        if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } {
+            // libpcap may miss this: it looks once, maybe too early.
+            match netlink::ask(&self.name) {
+                Ok(Some(known)) if known.index == open.index => {
+                    self.count_drops();
+                    self.note(known.up);
                 }
+                Ok(_) => {
+                    self.drain();
+                    self.lose(&"the interface is gone");
+                }
+                // Who cannot ask does not know.
+                Err(_) => self.count_drops(),
             }
-            Some(_) => {}
-            None => match self.reopen() {
-                Some(Ok(open)) => {
-                    self.begin(open);
-                    tracing::info!(interface = self.name, "capture is back");
-                    return true;
-                }
-                Some(Err(error)) if error.is::<NoDescriptors>() && self.shortage.allows() => {
-                    tracing::warn!(interface = self.name, "{error:#}");
-                }
-                Some(Err(error)) => tracing::debug!(interface = self.name, "{error:#}"),
-                None => {}
-            },
+        }
+        self.replace()
+    }
+
+    /// Opens a lost capture. Whether it is there.
+    fn look_for(&mut self) -> bool {
+        match self.reopen() {
+            Some(Ok(open)) => {
+                let known_before = self.sink.tally().buffer_bytes.load(Relaxed) > 0;
+                self.begin(open);
+                let what = if known_before {
+                    "capture is back"
+                } else {
+                    "capturing"
+                };
+                tracing::info!(interface = self.name, "{what}");
+                return true;
+            }
+            Some(Err(error)) => self.complain(&error),
+            None => {}
         }
         false
     }
-}
 
-impl Settings {
-    fn is_in_blocks(&self) -> bool {
-        self.buffer >= IN_BLOCKS
-    }
-
-    /// Opens a capture on the interface `name`.
-    fn open(&self, name: &str) -> anyhow::Result<Open> {
-        let known = devices::ask(name).map_err(devices::explain)?;
-        let known = known.with_context(|| format!("no such interface: {name}"))?;
-        let mut capture = Capture::from_device(name)
-            .map_err(|error| devices::cannot_capture(name, error))?
-            .snaplen(i32::from(self.capture.snaplen))
-            .promisc(self.capture.promiscuous)
-            .buffer_size(i32::try_from(self.buffer)?)
-            .timeout(HAND_OVER.as_millis() as i32)
-            .immediate_mode(!self.is_in_blocks())
-            .open()
-            .map_err(|error| devices::cannot_capture(name, error))?
-            .setnonblock()?;
-        let direction = match self.capture.direction {
-            Direction::Both => None,
-            Direction::In => Some(pcap::Direction::In),
-            Direction::Out => Some(pcap::Direction::Out),
-        };
-        if let Some(direction) = direction {
-            let chosen = capture.direction(direction);
-            chosen.with_context(|| format!("{name} does not tell directions apart"))?;
+    /// Says why it cannot be opened, now and then. One that is gone or down by now is
+    /// no reason to complain.
+    fn complain(&mut self, error: &anyhow::Error) {
+        let is_up = || matches!(netlink::ask(&self.name), Ok(Some(known)) if known.up);
+        let is_fault = error.is::<NoDescriptors>() || is_up();
+        match is_fault && self.complaints.allows() {
+            true => tracing::warn!(interface = self.name, "{error:#}; trying again"),
+            false => tracing::debug!(interface = self.name, "{error:#}"),
         }
-        if let Some(filter) = &self.capture.filter {
-            capture.filter(filter, true).map_err(|error| {
-                let place = format!("capture.filter = {filter:?} on {name}");
-                Refusal::new(error).into_error(place)
-            })?;
-        }
-        Ok(Open {
-            link: Link(u32::try_from(capture.get_datalink().0)?),
-            index: known.index,
-            capture,
-            dropped: Wrapping::default(),
-            interface_dropped: Wrapping::default(),
-            looked_at: Instant::now(),
-            quiet: true,
-        })
     }
-}
 
-/// Opens all interfaces. One that is down or gone by now is opened when it is
-/// back; if none can be opened, that is an error.
-pub fn open(interfaces: &mut [LiveInterface]) -> anyhow::Result<()> {
-    let (all, mut failed) = (interfaces.len(), Vec::new());
-    for interface in interfaces.iter_mut() {
-        failed.extend(interface.open().err().map(|error| (&interface.name, error)));
-    }
-    if failed.len() == all && all > 0 {
-        return Err(failed.swap_remove(0).1);
-    }
-    for (name, error) in failed {
-        tracing::warn!(interface = name, "{error:#}; trying again");
-    }
-    Ok(())
-}
-
-/// Captures until `stop`, then takes what the kernel still has.
-pub fn run(mut interfaces: Vec<LiveInterface>, stop: &AtomicBool) -> anyhow::Result<()> {
-    let watched = watch(&mut interfaces, stop);
-    let until = Instant::now() + LAST;
-    for interface in &mut interfaces {
-        while interface.drain() > 0 && Instant::now() < until {}
-        interface.count_drops();
-    }
-    watched.context("waiting for packets failed")
-}
-
-/// Drains whichever interface has packets until `stop`.
-fn watch(interfaces: &mut [LiveInterface], stop: &AtomicBool) -> rustix::io::Result<()> {
-    let tick = Timespec {
-        tv_sec: 0,
-        tv_nsec: TICK.as_nanos() as i64,
-    };
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for (at, interface) in interfaces.iter().enumerate() {
-        interface.register(&epoll, at)?;
-    }
-    let in_blocks = interfaces.iter().all(LiveInterface::is_in_blocks);
-    let mut ready: Vec<epoll::Event> = Vec::with_capacity(interfaces.len());
-    let mut looked_at = Instant::now();
-    while !stop.load(Relaxed) {
-        ready.clear();
-        match epoll::wait(&epoll, spare_capacity(&mut ready), Some(&tick)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
+    /// Takes another capture if this one is not opened as it shall be. Whether it
+    /// has.
+    fn replace(&mut self) -> bool {
+        let is_right = |open: &Open| open.settings == self.settings;
+        if self.capture.as_ref().is_none_or(is_right) {
+            self.opening = None;
+            return false;
         }
-        for event in &ready {
-            // Copied, because the kernel packs its events.
-            let at = { event.data }.u64() as usize;
-            interfaces[at].drain();
+        if self.leaving.is_some() {
+            return false;
         }
-        if looked_at.elapsed() >= TICK {
-            for (at, interface) in interfaces.iter_mut().enumerate() {
-                if interface.look_after() {
-                    interface.register(&epoll, at)?;
-                }
+        let opened = match &self.opening {
+            Some(_) => self.opened(),
+            None if Instant::now() < self.retry_at => None,
+            None => {
+                self.retry_at = Instant::now() + RETRY;
+                self.start_opening().err().map(Err)
             }
-            looked_at = Instant::now();
+        };
+        match opened {
+            Some(Ok(open)) => {
+                let buffer = open.settings.buffer();
+                tracing::debug!(
+                    interface = self.name,
+                    buffer,
+                    "captured with another buffer"
+                );
+                self.begin(open);
+                true
+            }
+            Some(Err(error)) => {
+                tracing::debug!(interface = self.name, "cannot be opened anew: {error:#}");
+                false
+            }
+            None => false,
         }
-        if !in_blocks && !ready.is_empty() {
-            thread::sleep(GATHER);
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_wraps_but_does_not_go_back() {
-        let mut counter = Wrapping(u32::MAX - 1);
-        assert_eq!(counter.advance(3), 5);
-        // Unreadable for a while.
-        assert_eq!(counter.advance(0), 0);
-        assert_eq!(counter.advance(4), 1);
     }
 }

@@ -133,6 +133,22 @@ impl PacketSink {
         }
     }
 
+    /// Goes on after a panic. A packet that it interrupted is counted with those that
+    /// the ring had no room for.
+    pub fn recover(&mut self) {
+        let edges = Slot::edges(&self.pending.edges).count() as u64;
+        let done = edges + self.pending.ignored.iter().sum::<u64>();
+        let lost = self.pending.packets.saturating_sub(done);
+        self.tally.ring_full.fetch_add(lost, Relaxed);
+        self.hand_over();
+    }
+
+    /// Passes on what was taken, and writes to another ring from now on.
+    pub fn replace_ring(&mut self, ring: RingWriter) {
+        self.hand_over();
+        self.ring = ring;
+    }
+
     /// Enters what was taken into the books.
     fn count(&mut self) {
         self.tally.receive(
@@ -153,7 +169,7 @@ impl PacketSink {
     }
 
     /// The books this end keeps.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }
 }

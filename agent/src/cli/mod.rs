@@ -134,6 +134,9 @@ pub struct Run {
     /// Length of a window, like 60s or 5m.
     #[arg(long, value_name = "LENGTH")]
     pub window: Option<WindowLength>,
+    /// Keep all capabilities. Otherwise only CAP_NET_RAW is kept, which captures.
+    #[arg(long)]
+    pub keep_privileges: bool,
     #[command(flatten)]
     pub sketch: SketchArgs,
 }

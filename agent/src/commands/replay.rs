@@ -4,6 +4,7 @@ use std::io::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -78,15 +79,15 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         sketch: !args.no_sketch,
     };
     let start = Instant::now();
-    let mut pipeline = Pipeline::start(&config, mode, top, &Key::of_seed(args.sketch.seed()))?;
+    let pipeline = Pipeline::start(&config, mode, top, &Key::of_seed(args.sketch.seed()))?;
     if let Some(listeners) = listeners {
         let state = ApiState {
             exporter: pipeline.export()?,
             snapshot: Shown::new(pipeline.snapshot(), config.export.anonymise)?,
             worker: pipeline.handle(),
+            waiting: Arc::default(),
         };
-        let served = listeners.addresses()?;
-        http::serve(listeners, state)?;
+        let served = http::serve(listeners, state)?;
         for address in served {
             tracing::info!("metrics are at {address}/metrics");
         }

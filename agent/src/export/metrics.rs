@@ -6,13 +6,12 @@
 //! - one with a series for each reason, protocol or layer is written like [`DROPPED`];
 //! - a list of hitters is written by [`write_hitters`], one of fans by [`write_fans`],
 //!   the watch list by [`watched`];
-//! - a histogram is recorded like those of [`BatchMetrics`]; its buckets are in
-//!   [`Exporter::install`], its help in [`describe`];
-//! - what is said of the whole agent once and for all is set in
-//!   [`Exporter::install`].
+//! - a histogram is written like those of [`write_batches`];
+//! - what is said of the whole agent is set in [`Exporter::install`], or before each
+//!   scrape.
 //!
-//! The last two are kept by the `metrics` crate, which is made for series that
-//! stay. It never forgets one that was named, but hitters, layers and files come
+//! The last is kept by the `metrics` crate, which is made for series that stay. It
+//! never forgets one that was named, but interfaces, hitters, layers and files come
 //! and go: they are written at each scrape, straight from the snapshot, so that a
 //! series nobody has any more is not there any more. And counters are in the
 //! tally already, where no capture has to look them up by their name.
@@ -22,12 +21,11 @@ use std::fmt::{self, Display};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use anyhow::Context;
 use crane_model::Flow;
-use metrics::{Histogram, Unit, describe_gauge, describe_histogram, gauge, histogram};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::fans::{FanLists, NodePeers};
 use super::hitters::Hitters;
@@ -36,6 +34,7 @@ use super::snapshot::{Exported, InterfaceView, Snapshot};
 use super::text::{Family, Kind, escape};
 use super::watched;
 use crate::edge::Pair;
+use crate::panics;
 use crate::service::Service;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
@@ -50,6 +49,7 @@ const FAN_IN: &str = "crane_fan_in_peers";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
+const PANICS: &str = "crane_thread_panics_total";
 const BUILD: &str = "crane_build_info";
 /// Windows differ in length: the first, the last of a file.
 pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
@@ -59,7 +59,7 @@ pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
 type Row = (&'static str, Kind, &'static str, fn(&InterfaceView) -> f64);
 
 /// What came in is read last: it is never less than what became of it.
-const FAMILIES: [Row; 15] = [
+const FAMILIES: [Row; 16] = [
     (
         "crane_sketch_edges_total",
         Kind::Counter,
@@ -83,6 +83,12 @@ const FAMILIES: [Row; 15] = [
         Kind::Gauge,
         "1 while the interface is up and its capture open.",
         |view| f64::from(u8::from(view.tally.up.load(Relaxed))),
+    ),
+    (
+        "crane_capture_buffer_bytes",
+        Kind::Gauge,
+        "Kernel buffer of the capture.",
+        |view| view.tally.buffer_bytes.load(Relaxed) as f64,
     ),
     (
         "crane_ring_slots",
@@ -152,28 +158,6 @@ const FAMILIES: [Row; 15] = [
     ),
 ];
 
-/// Histograms of one interface's batches.
-pub struct BatchMetrics {
-    edges: Histogram,
-    seconds: Histogram,
-}
-
-impl BatchMetrics {
-    /// The histograms of `interface`.
-    pub fn of(interface: &str) -> Self {
-        Self {
-            edges: histogram!(BATCH_EDGES, "interface" => interface.to_owned()),
-            seconds: histogram!(BATCH_SECONDS, "interface" => interface.to_owned()),
-        }
-    }
-
-    /// Notes a batch.
-    pub fn record(&self, edges: usize, took: Duration) {
-        self.edges.record(edges as f64);
-        self.seconds.record(took);
-    }
-}
-
 /// Renders all metrics as text for Prometheus.
 pub struct Exporter {
     handle: PrometheusHandle,
@@ -182,11 +166,7 @@ pub struct Exporter {
 impl Exporter {
     /// Installs the recorder; once in a process.
     pub fn install(device: &str) -> anyhow::Result<Self> {
-        let edges = [1.0, 8.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0];
-        let seconds = [1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
         let handle = PrometheusBuilder::new()
-            .set_buckets_for_metric(Matcher::Full(BATCH_EDGES.into()), &edges)?
-            .set_buckets_for_metric(Matcher::Full(BATCH_SECONDS.into()), &seconds)?
             .install_recorder()
             .context("metrics cannot be recorded")?;
         describe();
@@ -195,14 +175,13 @@ impl Exporter {
         Ok(Self { handle })
     }
 
-    /// Empties the histograms' queues, which grow with every batch.
-    pub fn tidy_up(&self) {
-        self.handle.run_upkeep();
-    }
-
     /// The text of a scrape.
     pub fn render(&self, snapshot: &Snapshot) -> String {
+        for (thread, count) in panics::counted() {
+            counter!(PANICS, "thread" => thread).absolute(count);
+        }
         let mut text = self.handle.render();
+        write_batches(&mut text, snapshot);
         write_tally(&mut text, snapshot);
         write_protocols(&mut text, snapshot);
         write_groups(&mut text, snapshot);
@@ -212,6 +191,20 @@ impl Exporter {
         watched::write(&mut text, snapshot);
         process::write(&mut text);
         text
+    }
+}
+
+/// How the worker gets on.
+fn write_batches(text: &mut String, snapshot: &Snapshot) {
+    let help = "Packets of a batch.";
+    let mut family = Family::begin(text, BATCH_EDGES, Kind::Histogram, help);
+    for view in &snapshot.interfaces {
+        family.histogram(&view.name, &view.tally.batches.edges());
+    }
+    let help = "Time to store a batch.";
+    let mut family = Family::begin(text, BATCH_SECONDS, Kind::Histogram, help);
+    for view in &snapshot.interfaces {
+        family.histogram(&view.name, &view.tally.batches.seconds());
     }
 }
 
@@ -389,8 +382,11 @@ impl Display for Labels<'_, Service> {
 }
 
 fn describe() {
-    describe_histogram!(BATCH_EDGES, Unit::Count, "Packets of a batch.");
-    describe_histogram!(BATCH_SECONDS, Unit::Seconds, "Time to store a batch.");
+    describe_counter!(
+        PANICS,
+        Unit::Count,
+        "Faults in the agent, by the kind of thread; it goes on after each."
+    );
     describe_gauge!(
         DEVICE,
         Unit::Count,

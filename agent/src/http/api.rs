@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -45,6 +46,8 @@ pub struct ApiState {
     pub snapshot: Shown,
     /// Where queries go.
     pub worker: WorkerHandle,
+    /// Interfaces that are waited for.
+    pub waiting: Arc<ArcSwap<Vec<String>>>,
 }
 
 type Parameters = Query<Vec<(String, String)>>;
@@ -98,18 +101,27 @@ async fn healthz(State(state): State<Arc<ApiState>>) -> Response {
 /// captures open.
 async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
     let snapshot = state.snapshot.load();
-    let down = snapshot
-        .interfaces
-        .iter()
-        .filter(|view| !view.ended && !view.tally.up.load(Relaxed));
+    let down = snapshot.interfaces.iter().filter(|view| {
+        // Those that are gone are waited for, or nobody asked for them by name.
+        let tally = &view.tally;
+        !view.ended && !tally.up.load(Relaxed) && !tally.gone.load(Relaxed)
+    });
     let down: Vec<&str> = down.map(|view| view.name.as_str()).collect();
-    if snapshot.interfaces.is_empty() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "no capture is open yet\n").into_response();
+    let waiting = state.waiting.load();
+    let mut faults = Vec::new();
+    if !down.is_empty() {
+        faults.push(format!("not captured: {}", down.join(", ")));
     }
-    if down.is_empty() {
+    if !waiting.is_empty() {
+        faults.push(format!("waiting for: {}", waiting.join(", ")));
+    }
+    if faults.is_empty() && snapshot.interfaces.is_empty() {
+        faults.push("no capture is open yet".into());
+    }
+    if faults.is_empty() {
         return "ok\n".into_response();
     }
-    let message = format!("not captured: {}\n", down.join(", "));
+    let message = faults.join("; ") + "\n";
     (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
 }
 

@@ -15,7 +15,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -65,8 +65,6 @@ const RECOVERY: Duration = Duration::from_millis(100);
 const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
     Content-Type: application/json\r\n\r\n\
     {\"error\":\"too many requests from this address are in progress\"}";
-/// How often histograms are tidied up, whether or not anyone looks at them.
-const UPKEEP: Duration = Duration::from_secs(5);
 
 type Router = TowerToHyperService<axum::Router>;
 
@@ -74,18 +72,14 @@ type Router = TowerToHyperService<axum::Router>;
 pub struct Listeners {
     tcp: Vec<TcpListener>,
     unix: Option<UnixListener>,
-    /// Of those on TCP; the socket has the permissions of a file.
-    protection: Option<Arc<Protection>>,
+    /// What protects those on TCP; the socket has the permissions of a file.
+    web_config: Option<PathBuf>,
 }
 
 impl Listeners {
     /// Where it is served, as a browser asks for it.
-    pub fn addresses(&self) -> anyhow::Result<Vec<String>> {
-        let rules = self
-            .protection
-            .as_ref()
-            .map(|protection| protection.rules());
-        let scheme = match rules.is_some_and(|rules| rules.tls.is_some()) {
+    fn addresses(&self, protection: Option<&Protection>) -> anyhow::Result<Vec<String>> {
+        let scheme = match protection.is_some_and(|one| one.rules().tls.is_some()) {
             true => "https",
             false => "http",
         };
@@ -99,8 +93,6 @@ impl Listeners {
 
 /// Takes ports and socket, so that a port in use is found before anything starts.
 pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
-    let protection = config.web_config.as_deref().map(Protection::open);
-    let protection = protection.transpose()?.map(Arc::new);
     let several = config.listen.len() > 1;
     let tcp = config.listen.iter();
     let tcp = tcp.map(|address| bind_tcp(*address, several));
@@ -109,7 +101,7 @@ pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
     Ok(Listeners {
         tcp,
         unix,
-        protection,
+        web_config: config.web_config.clone(),
     })
 }
 
@@ -148,10 +140,12 @@ fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Serves requests on a thread of its own until the program ends.
-pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<()> {
-    let state = Arc::new(state);
-    let router = TowerToHyperService::new(api::router(Arc::clone(&state)));
+/// Serves requests on a thread of its own until the program ends; says where.
+pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<Vec<String>> {
+    let protection = listeners.web_config.as_deref().map(Protection::open);
+    let protection = protection.transpose()?.map(Arc::new);
+    let addresses = listeners.addresses(protection.as_deref())?;
+    let router = TowerToHyperService::new(api::router(Arc::new(state)));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -167,24 +161,22 @@ pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<()> {
         .map(tokio::net::UnixListener::from_std)
         .transpose()?;
     drop(inside);
-    let protection = listeners.protection;
     thread::Builder::new().name("http".into()).spawn(move || {
         runtime.block_on(async move {
             let permits = Permits::new(TCP, PEER);
+            let mut doors = tokio::task::JoinSet::new();
             for door in tcp {
                 let (permits, protection) = (Arc::clone(&permits), protection.clone());
-                tokio::spawn(accept(door, permits, protection, router.clone()));
+                doors.spawn(accept(door, permits, protection, router.clone()));
             }
             if let Some(door) = unix {
-                tokio::spawn(accept(door, Permits::new(UNIX, UNIX), None, router));
+                doors.spawn(accept(door, Permits::new(UNIX, UNIX), None, router));
             }
-            loop {
-                tokio::time::sleep(UPKEEP).await;
-                state.exporter.tidy_up();
-            }
+            // None of them ever ends.
+            while doors.join_next().await.is_some() {}
         });
     })?;
-    Ok(())
+    Ok(addresses)
 }
 
 /// Where connections come in.

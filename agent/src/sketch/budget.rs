@@ -1,10 +1,10 @@
 //! Who may use how much memory for sketches.
 //!
 //! Every interface has a current window and keeps the last one. The least that
-//! their sketches can live in is set aside for everyone; all beyond is taken out
-//! of one pool when a sketch has outgrown what it has, and given back when its
-//! window is dropped. So a busy interface has all it may have, and an idle one
-//! the least.
+//! their sketches can live in is set aside when an interface comes; all beyond is
+//! taken out of the same pool when a sketch has outgrown what it has, and given back
+//! when its window is dropped. So a busy interface has all it may have, and an idle
+//! one the least. What was set aside is given back when the interface goes.
 
 use std::sync::Arc;
 
@@ -37,10 +37,14 @@ pub struct Budget {
     /// What the sketches of one window may have.
     per_window: u64,
     node_percent: u64,
+    /// What is set aside for an interface.
+    set_aside: u64,
+    /// What was set aside for this one.
+    _seat: Option<Arc<Allowance>>,
 }
 
 impl Budget {
-    /// The budget of `interfaces` interfaces with `windows` windows each, whose
+    /// The budget that `interfaces` interfaces share, with `windows` windows each, whose
     /// sketches cannot do with less than `least`.
     pub fn new(
         config: &config::Sketch,
@@ -61,7 +65,7 @@ impl Budget {
             ));
         }
         let interfaces = interfaces.max(1) as u64;
-        let Some(free) = total.0.checked_sub(interfaces * set_aside) else {
+        if total.0 < interfaces * set_aside {
             return Err(ConfigError::new(
                 format_args!("sketch.memory_total = {total}"),
                 format_args!(
@@ -69,12 +73,24 @@ impl Budget {
                     Size(set_aside * interfaces)
                 ),
             ));
-        };
+        }
         Ok(Self {
-            pool: Pool::new(free as usize),
+            pool: Pool::new(total.0 as usize),
             least,
             per_window: memory.0 / windows,
             node_percent: config.node_percent.into(),
+            set_aside,
+            _seat: None,
+        })
+    }
+
+    /// The budget of one interface; none while others have all there is.
+    pub fn admit(&self) -> Option<Self> {
+        let mut seat = Allowance::new(0, self.set_aside as usize, &self.pool);
+        let seat = seat.reach(self.set_aside as usize).then_some(seat)?;
+        Some(Self {
+            _seat: Some(Arc::new(seat)),
+            ..self.clone()
         })
     }
 
@@ -151,6 +167,7 @@ mod tests {
     #[test]
     fn the_total_is_kept_and_what_is_given_back_can_be_had_again() {
         let budget = budget(40 * WINDOW, 60 * WINDOW, 4).unwrap();
+        let seats = [(); 4].map(|()| budget.admit().unwrap());
         let window = || {
             [
                 budget.for_pairs(),
@@ -178,8 +195,14 @@ mod tests {
             "all but the last windows'"
         );
         assert_eq!(budget.pool.free(), 0);
+        assert!(
+            budget.admit().is_none(),
+            "there is nothing left for a fifth"
+        );
         drop(first);
         assert_eq!(budget.pool.free() as u64, 19 * WINDOW);
+        drop(seats);
+        assert_eq!(budget.pool.free() as u64, 27 * WINDOW, "what was set aside");
     }
 
     #[test]

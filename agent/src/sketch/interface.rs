@@ -3,6 +3,7 @@
 //! its [`summary`](Interface::summary), or have an
 //! [`answer`](Interface::answer).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -20,9 +21,9 @@ use super::summary::Summary;
 use super::view::{Lists, Views};
 use super::window::{WindowClock, wall_clock};
 use super::windows::Windows;
-use crate::export::metrics::BatchMetrics;
 use crate::export::snapshot::InterfaceView;
 use crate::names::Names;
+use crate::panics;
 use crate::tally::{Ignored, Tally};
 
 /// What interfaces work with, one after the other.
@@ -48,6 +49,10 @@ pub struct Interface {
     name: String,
     tally: Arc<Tally>,
     ring: RingReader,
+    /// Rings that packets come through after this one.
+    next: VecDeque<RingReader>,
+    /// Packets out of the ring that are not yet stored.
+    in_hand: u64,
     /// When the oldest packet in the ring was first seen there.
     waiting: Option<Instant>,
     windows: Windows,
@@ -58,7 +63,7 @@ pub struct Interface {
     /// Whether there is anything that the view does not show.
     changed: bool,
     ended: bool,
-    metrics: Option<BatchMetrics>,
+    forgotten: bool,
 }
 
 /// What an interface is made of.
@@ -83,8 +88,6 @@ pub struct Options {
     pub budget: Budget,
     /// Names of networks to count by, if there are any.
     pub names: Option<Arc<Names>>,
-    /// Histograms of its batches, if anyone looks at them.
-    pub metrics: Option<BatchMetrics>,
 }
 
 impl Interface {
@@ -104,13 +107,15 @@ impl Interface {
             name: options.name,
             tally: options.tally,
             ring: options.ring,
+            next: VecDeque::new(),
+            in_hand: 0,
             waiting: None,
             stores: options.stores,
             views: Views::default(),
             view: None,
             changed: true,
             ended: false,
-            metrics: options.metrics,
+            forgotten: false,
         })
     }
 
@@ -122,6 +127,27 @@ impl Interface {
     /// Whether nothing comes any more.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Has it vanish when it has ended.
+    pub fn forget(&mut self) {
+        self.forgotten = true;
+    }
+
+    /// Whether it shall vanish when it has ended.
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten
+    }
+
+    /// Reads this ring when the one before it has ended and is empty.
+    pub fn follow(&mut self, ring: RingReader) {
+        self.next.push_back(ring);
+    }
+
+    /// Goes on with the next ring, if there is one.
+    pub fn change_ring(&mut self) -> bool {
+        let next = self.next.pop_front();
+        next.map(|ring| self.ring = ring).is_some()
     }
 
     /// Stores a batch if one is due, or turns the window.
@@ -168,17 +194,18 @@ impl Interface {
         // Out of the ring, because a window may turn in the middle of them.
         let taken = self.ring.take(slots, count)?;
         let edges = Slot::edges(slots).count();
+        self.in_hand = edges as u64;
+        panics::provoke("sketch", &self.name);
         if self.stores {
             let held = self.windows.store(batch, slots)?;
             self.tally.edges.fetch_add((edges - held) as u64, Relaxed);
         } else {
             self.tally.ignore(Ignored::NotStored, edges as u64);
         }
+        self.in_hand = 0;
         self.waiting = None;
         self.changed = true;
-        if let Some(metrics) = &self.metrics {
-            metrics.record(count, start.elapsed());
-        }
+        self.tally.batches.record(count, start.elapsed());
         Ok(taken)
     }
 
@@ -195,6 +222,23 @@ impl Interface {
             packets = count,
             "stopped before these were stored"
         );
+    }
+
+    /// Goes on after a panic with new windows: those there were may be in disorder.
+    /// Packets that it interrupted are counted with those that the ring had no room
+    /// for.
+    pub fn recover(&mut self) -> anyhow::Result<()> {
+        let lost = std::mem::take(&mut self.in_hand);
+        self.tally.ring_full.fetch_add(lost, Relaxed);
+        let packets = self.windows.reset()?;
+        (self.views, self.changed) = (Views::default(), true);
+        tracing::error!(
+            interface = self.name,
+            packets,
+            lost,
+            "begins new windows after a fault; what was in the last two is lost"
+        );
+        Ok(())
     }
 
     /// Ends the current window: nothing comes any more.
@@ -328,7 +372,6 @@ mod tests {
             budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
             blueprint: Arc::new(blueprint),
             names: None,
-            metrics: None,
         })
         .unwrap();
         let (src, dst) = (1u128.into(), 2u128.into());

@@ -15,7 +15,7 @@ use super::budget::Budget;
 use super::interface::{Interface, Options};
 use super::key::Key;
 use super::past::{Past, Wanted};
-use super::ring::{RingWriter, ring};
+use super::ring::{RingReader, RingWriter, ring};
 use super::sketches::Blueprint;
 use super::slot::Slot;
 use super::summary::Summary;
@@ -26,7 +26,7 @@ use crate::config::length::WindowLength;
 use crate::config::size::Size;
 use crate::config::{self, Config};
 use crate::edge::Pair;
-use crate::export::metrics::{BatchMetrics, Exporter};
+use crate::export::metrics::Exporter;
 use crate::export::snapshot::Snapshot;
 use crate::names::Names;
 use crate::tally::Tally;
@@ -40,8 +40,8 @@ const LEAST_OF_A_FILE: u64 = 128 << 10;
 
 /// What a pipeline is for.
 pub enum Mode {
-    /// So many interfaces that share all memory, and turn windows of this
-    /// length by the clock.
+    /// Interfaces that come and go, so many of them at first, that share all memory
+    /// and turn windows of this length by the clock.
     Live(usize, WindowLength),
     /// Files, each by itself, so that the same packets give the same answers.
     Replay {
@@ -77,13 +77,14 @@ pub struct Pipeline {
     names: Option<Arc<Names>>,
     shared: Budget,
     windows: u64,
+    /// Into how many shares buffers are cut.
+    shares: usize,
     /// Which packets are looked at, if not all are.
     sampling: u64,
     /// What files may have, by the names of their interfaces.
     granted: HashMap<String, u64>,
     /// When the first windows of live captures begin.
     origin: Instant,
-    exports: bool,
     worker: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -134,17 +135,16 @@ impl Pipeline {
             names,
             shared: budget,
             windows,
+            shares: sharing.max(1),
             sampling: key.sampling,
             granted: HashMap::new(),
             origin: Instant::now(),
-            exports: false,
             worker: Some(worker),
         })
     }
 
-    /// Installs the exporter of metrics; interfaces added afterwards have histograms.
-    pub fn export(&mut self) -> anyhow::Result<Exporter> {
-        self.exports = true;
+    /// Installs the exporter of metrics.
+    pub fn export(&self) -> anyhow::Result<Exporter> {
         Exporter::install(self.device())
     }
 
@@ -165,26 +165,24 @@ impl Pipeline {
 
     /// Adds an interface or file. It ends when the returned end is dropped.
     pub fn add(&mut self, name: &str) -> anyhow::Result<InterfaceWriter> {
-        let (sharing, budget, past, clock) = match &self.mode {
-            &Mode::Live(interfaces, length) => {
+        let (budget, past, clock) = match &self.mode {
+            &Mode::Live(_, length) => {
                 let cadence = Cadence::new(self.origin, length, Instant::now());
                 let clock = WindowClock::Monotonic(cadence);
-                (interfaces, self.shared.clone(), None, clock)
+                (self.admit()?, None, clock)
             }
             Mode::Replay { window, wanted, .. } => {
                 let (window, past) = (*window, Past::new(wanted.clone()));
                 let budget = self.budget_of_a_file(name)?;
                 let by_packets = |length| WindowClock::Packets(PacketTime::new(length));
                 let clock = window.map_or(WindowClock::Never, by_packets);
-                (1, budget, Some(past), clock)
+                (budget, Some(past), clock)
             }
         };
         let capture = &self.config.capture;
         let tally = Arc::new(Tally::default());
-        let share = capture.buffer_total.0 / sharing.max(1) as u64 / RING_SHARE;
-        let slots = (share as usize / size_of::<Slot>()).clamp(LEAST_SLOTS, capture.ring_slots);
-        tally.ring_slots.store(slots as u64, Relaxed);
-        let (writer, reader) = ring(slots, self.handle.worker(), self.config.sketch.batch);
+        let (writer, reader) = self.ring();
+        tally.ring_slots.store(self.slots() as u64, Relaxed);
         let writer = InterfaceWriter {
             ring: writer,
             tally: Arc::clone(&tally),
@@ -201,11 +199,60 @@ impl Pipeline {
             blueprint: Arc::clone(&self.blueprint),
             budget,
             names: self.names.clone(),
-            metrics: self.exports.then(|| BatchMetrics::of(name)),
         })?;
         let sent = self.handle.send(Request::Interface(Box::new(interface)));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
         Ok(writer)
+    }
+
+    /// A share of the memory for another interface.
+    fn admit(&self) -> anyhow::Result<Budget> {
+        let total = self.config.sketch.memory_total;
+        let budget = self.shared.admit();
+        budget.with_context(|| format!("sketch.memory_total = {total} is used up: raise it"))
+    }
+
+    /// Cuts all buffers into so many shares from now on.
+    pub fn share_out(&mut self, shares: usize) {
+        self.shares = shares.max(1);
+    }
+
+    /// What an interface may have for its kernel buffer.
+    pub fn share(&self) -> u64 {
+        self.config.capture.buffer_total.0 / self.shares as u64
+    }
+
+    /// The slots of a ring.
+    fn slots(&self) -> usize {
+        let slots = self.share() / RING_SHARE / size_of::<Slot>() as u64;
+        (slots as usize).clamp(LEAST_SLOTS, self.config.capture.ring_slots)
+    }
+
+    fn ring(&self) -> (RingWriter, RingReader) {
+        ring(self.slots(), self.handle.worker(), self.config.sketch.batch)
+    }
+
+    /// Another ring for an interface, if its share has changed. The worker reads
+    /// it when the writer of the one before is dropped.
+    pub fn resize(&self, name: &str, tally: &Tally) -> Option<RingWriter> {
+        let slots = self.slots() as u64;
+        if tally.ring_slots.swap(slots, Relaxed) == slots {
+            return None;
+        }
+        let (writer, reader) = self.ring();
+        let sent = self.handle.send(Request::Ring(name.into(), reader));
+        sent.ok().map(|()| writer)
+    }
+
+    /// Has an interface vanish when its writer is dropped.
+    pub fn forget(&self, name: &str) {
+        // A worker that is gone has forgotten all.
+        let _ = self.handle.send(Request::Forget(name.into()));
+    }
+
+    /// Interfaces that have ended since this was last asked.
+    pub fn ended(&self) -> impl Iterator<Item = Summary> {
+        self.ended.try_iter()
     }
 
     /// Files share no memory, so that they cannot change each other's answers.
@@ -234,7 +281,8 @@ impl Pipeline {
             )
         })?;
         self.granted.insert(name.into(), memory.0);
-        Ok(budget)
+        // All of it is for this one.
+        Ok(budget.admit().unwrap_or(budget))
     }
 
     /// Waits for an interface to end; all its packets must have been delivered and

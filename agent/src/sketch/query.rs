@@ -131,7 +131,6 @@ mod tests {
             budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
             blueprint: Arc::new(blueprint),
             names: None,
-            metrics: None,
         });
         (interface.unwrap(), writer)
     }

@@ -243,6 +243,15 @@ impl Windows {
         self.turn(next)
     }
 
+    /// Begins anew, without the windows there were; how many packets were in them.
+    /// For windows that the monotonic clock turns.
+    pub fn reset(&mut self) -> anyhow::Result<u64> {
+        let dropped = self.current.packets + self.last.as_ref().map_or(0, |last| last.packets);
+        self.turn_at(Instant::now(), wall_clock())?;
+        self.last = None;
+        Ok(dropped)
+    }
+
     /// Begins a new window.
     fn turn(&mut self, bounds: Bounds) -> anyhow::Result<()> {
         // Gives its memory back before the next one asks for any.

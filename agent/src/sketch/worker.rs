@@ -16,17 +16,22 @@ use super::answer::{About, WindowName};
 use super::batch::Cut;
 use super::interface::{Buffers, Interface, Progress};
 use super::query::{Queries, Query, Reply};
-use super::ring::WorkerGone;
+use super::ring::{RingReader, WorkerGone};
 use super::summary::Summary;
 use super::view::Lists;
 use crate::export::snapshot::Snapshot;
 use crate::names::Names;
+use crate::panics;
 use crate::systemd::Watchdog;
 
 /// What others want of the worker.
 pub enum Request {
     /// Work on this interface, too.
     Interface(Box<Interface>),
+    /// Packets of this interface come through another ring from now on.
+    Ring(String, RingReader),
+    /// This interface is not to be seen any more when it has ended.
+    Forget(String),
     /// Answer this.
     Ask(Query),
     /// End when all interfaces have ended, and give up what is not stored by then.
@@ -136,23 +141,46 @@ struct State {
     interfaces: Vec<Interface>,
     /// What wants to be known of them.
     queries: Queries,
+    /// The one that is being worked on.
+    at: Option<usize>,
     finish: bool,
     deadline: Option<Instant>,
+}
+
+impl State {
+    /// The interface of this name that has not ended.
+    fn live(&mut self, name: &str) -> Option<&mut Interface> {
+        let mut live = self.interfaces.iter_mut().filter(|one| !one.has_ended());
+        live.find(|interface| interface.name() == name)
+    }
 }
 
 impl Worker {
     /// Works until it is asked to finish and the last capture has ended.
     pub fn run(self) -> anyhow::Result<()> {
         let mut state = State::default();
+        // A replay ends with a fault: its answers would not be those of the file.
+        let Cut::Linger(_) = self.cut else {
+            return self.run_on(&mut state);
+        };
+        loop {
+            match panics::caught(|| self.run_on(&mut state)) {
+                Some(result) => return result,
+                None => self.recover(&mut state)?,
+            }
+        }
+    }
+
+    fn run_on(&self, state: &mut State) -> anyhow::Result<()> {
         let mut buffers = Buffers::default();
         let mut published = Instant::now();
         let mut watchdog = Watchdog::from_environment();
         loop {
-            self.take_requests(&mut state)?;
-            let stored = self.work(&mut state, &mut buffers)?;
+            self.take_requests(state)?;
+            let stored = self.work(state, &mut buffers)?;
             let done = state.finish && state.interfaces.iter().all(Interface::has_ended);
             if self.publishes && (done || published.elapsed() >= PUBLISH_EVERY) {
-                self.publish(&mut state)?;
+                self.publish(state)?;
                 published = Instant::now();
                 watchdog.feed();
             }
@@ -168,6 +196,20 @@ impl Worker {
         }
     }
 
+    /// Goes on after a panic: the interface that was worked on begins new windows, and
+    /// the others go on as before.
+    fn recover(&self, state: &mut State) -> anyhow::Result<()> {
+        let at = state.at.take();
+        match at.and_then(|at| state.interfaces.get_mut(at)) {
+            Some(interface) => interface.recover(),
+            // Whatever it was may come again at once.
+            None => {
+                thread::sleep(NAP);
+                Ok(())
+            }
+        }
+    }
+
     fn take_requests(&self, state: &mut State) -> anyhow::Result<()> {
         loop {
             match self.requests.try_recv() {
@@ -175,6 +217,16 @@ impl Worker {
                     interface.refresh(&self.lists)?;
                     state.interfaces.push(*interface);
                     self.show(state);
+                }
+                Ok(Request::Ring(name, ring)) => {
+                    if let Some(interface) = state.live(&name) {
+                        interface.follow(ring);
+                    }
+                }
+                Ok(Request::Forget(name)) => {
+                    if let Some(interface) = state.live(&name) {
+                        interface.forget();
+                    }
                 }
                 Ok(Request::Ask(query)) => state.queries.take(query, &state.interfaces),
                 Ok(Request::Finish(deadline)) => {
@@ -194,6 +246,7 @@ impl Worker {
     fn work(&self, state: &mut State, buffers: &mut Buffers) -> anyhow::Result<bool> {
         let (mut stored, mut at) = (false, 0);
         while at < state.interfaces.len() {
+            state.at = Some(at);
             let interface = &mut state.interfaces[at];
             if state
                 .deadline
@@ -206,22 +259,30 @@ impl Worker {
                 .with_context(|| interface.name().to_owned())?;
             stored |= progress == Progress::Stored;
             if progress == Progress::Drained && !interface.has_ended() {
-                self.end(state, at)?;
-                if !self.keep_ended {
+                // Who drops a ring has named the next one before.
+                self.take_requests(state)?;
+                let interface = &mut state.interfaces[at];
+                if interface.change_ring() {
+                    continue;
+                }
+                let keep = self.keep_ended && !interface.is_forgotten();
+                self.end(state, at, keep)?;
+                if !keep {
                     continue;
                 }
             }
             at += 1;
         }
+        state.at = None;
         Ok(stored)
     }
 
-    /// Reports an interface that has ended.
-    fn end(&self, state: &mut State, at: usize) -> anyhow::Result<()> {
+    /// Reports an interface that has ended, which may be kept for queries.
+    fn end(&self, state: &mut State, at: usize, keep: bool) -> anyhow::Result<()> {
         let interface = &mut state.interfaces[at];
         interface.end()?;
         let summary = interface.summary(self.lists.top)?;
-        if self.keep_ended {
+        if keep {
             interface.refresh(&self.lists)?;
         } else {
             state.interfaces.remove(at);
@@ -233,9 +294,11 @@ impl Worker {
     }
 
     fn publish(&self, state: &mut State) -> anyhow::Result<()> {
-        for interface in &mut state.interfaces {
+        for (at, interface) in state.interfaces.iter_mut().enumerate() {
+            state.at = Some(at);
             interface.refresh(&self.lists)?;
         }
+        state.at = None;
         self.show(state);
         state.queries.answer(&state.interfaces);
         Ok(())

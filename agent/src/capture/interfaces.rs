@@ -1,0 +1,333 @@
+//! The interfaces that are captured: those that are wanted, as they come and go.
+//!
+//! Whenever the kernel says that an interface came, went or changed, and every now
+//! and then, all there are get listed and compared with those that are captured.
+//! One that came is handed to a capture thread. One that went is kept, with its
+//! windows and counters, in case it comes back, and forgotten after two windows.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+
+use super::devices;
+use super::live::LiveInterface;
+use super::netlink::{self, Changes, Known};
+use super::open::Settings;
+use super::sink::PacketSink;
+use super::thread::{CaptureThread, Message};
+use super::wanted::Wanted;
+use crate::config::{self, Config};
+use crate::log::RateLimit;
+use crate::sketch::pipeline::Pipeline;
+use crate::sketch::summary::Summary;
+use crate::tally::Tally;
+
+/// Pause between two lists, however many messages come.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Pause between two lists when no message comes: one may have been lost, and
+/// something may have to be forgotten.
+const ANYWAY: Duration = Duration::from_secs(1);
+/// Windows for which one that is gone is kept.
+const KEPT: u32 = 2;
+
+/// All interfaces that are captured. See the head of this module.
+pub struct Interfaces {
+    wanted: Wanted,
+    config: config::Capture,
+    keep: Duration,
+    changes: Option<Changes>,
+    listed_at: Instant,
+    captured: BTreeMap<String, Captured>,
+    threads: Vec<CaptureThread>,
+    /// How many interfaces the buffers are cut for.
+    shares: usize,
+    waiting: Arc<ArcSwap<Vec<String>>>,
+    shortage: RateLimit,
+    stop: &'static AtomicBool,
+}
+
+/// An interface that is captured, or was a while ago.
+struct Captured {
+    /// Which thread captures it.
+    thread: usize,
+    /// What is known of it.
+    known: Known,
+    tally: Arc<Tally>,
+    /// Since when it is gone.
+    gone: Option<Instant>,
+    /// Whether it is being forgotten: until the worker has ended it, another of
+    /// its name would be a second one.
+    leaving: bool,
+}
+
+impl Interfaces {
+    /// The interfaces that are wanted, none of which is captured yet.
+    pub fn new(config: &Config, stop: &'static AtomicBool) -> Self {
+        let changes = Changes::listen().inspect_err(|error| {
+            tracing::warn!(%error, "the kernel does not tell of new interfaces; looking every second");
+        });
+        Self {
+            wanted: (&config.capture).into(),
+            config: config.capture.clone(),
+            keep: config.window.length.0.saturating_mul(KEPT),
+            changes: changes.ok(),
+            listed_at: Instant::now(),
+            captured: BTreeMap::new(),
+            threads: Vec::new(),
+            shares: 1,
+            waiting: Arc::default(),
+            shortage: RateLimit::default(),
+            stop,
+        }
+    }
+
+    /// The names of those that are there, and a warning for those that are not.
+    pub fn there(&self) -> anyhow::Result<Vec<String>> {
+        anyhow::ensure!(
+            !self.wanted.is_impossible(),
+            "no interface is left to capture: all that are named are excluded"
+        );
+        let links = list()?;
+        let there = self.wanted.among(&links, |_| false);
+        let all: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
+        let all = all.join(", ");
+        for pattern in self.wanted.unmatched(&links) {
+            let none = match pattern.is_name() {
+                true => "no such interface:",
+                false => "no interface matches",
+            };
+            tracing::warn!("{none} {pattern} (this machine has {all}); waiting for it");
+        }
+        if there.is_empty() && self.wanted.unmatched(&links).is_empty() {
+            tracing::warn!("no interface to capture (this machine has {all}); waiting for one");
+        }
+        Ok(there.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Captures all that are there. One that is down or gone by now is opened when
+    /// it is back; if none can be opened, that is an error.
+    pub fn start(&mut self, pipeline: &mut Pipeline) -> anyhow::Result<()> {
+        let links = list()?;
+        let there = self.wanted.among(&links, |_| false);
+        self.share_out(pipeline, there.len());
+        let mut failed = Vec::new();
+        for (name, known) in links
+            .iter()
+            .filter(|(name, _)| there.contains(&name.as_str()))
+        {
+            let mut interface = self.prepare(pipeline, name)?;
+            failed.extend(interface.open().err().map(|error| (name, known, error)));
+            self.hand_out(interface, *known)?;
+        }
+        // One that is down may come up; one that is up has another fault.
+        let faulty = failed.iter().position(|(_, known, _)| known.up);
+        if let Some(faulty) = faulty.filter(|_| failed.len() == there.len()) {
+            return Err(failed.swap_remove(faulty).2);
+        }
+        for (name, _, error) in failed {
+            tracing::warn!(interface = name, "{error:#}; trying again");
+        }
+        self.tell_waiting();
+        Ok(())
+    }
+
+    /// What is waited for, kept up to date.
+    pub fn waiting(&self) -> Arc<ArcSwap<Vec<String>>> {
+        Arc::clone(&self.waiting)
+    }
+
+    /// Waits for `time` at most, and keeps up with interfaces that come and go. Those
+    /// that ended are returned.
+    pub fn wait(&mut self, pipeline: &mut Pipeline, time: Duration) -> Vec<Summary> {
+        let changed = match &self.changes {
+            Some(changes) => changes.wait(time),
+            None => {
+                thread::sleep(time);
+                false
+            }
+        };
+        if changed {
+            // So that many messages are one list.
+            thread::sleep(PAUSE.saturating_sub(self.listed_at.elapsed()));
+        }
+        if changed || self.listed_at.elapsed() >= ANYWAY {
+            self.look(pipeline);
+        }
+        let ended: Vec<Summary> = pipeline.ended().collect();
+        for summary in &ended {
+            self.captured.remove(&summary.name);
+        }
+        if !ended.is_empty() {
+            self.share_out(pipeline, self.captured.len());
+            self.look(pipeline);
+        }
+        ended
+    }
+
+    /// Whether a capture thread has ended, which none should by itself.
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().any(CaptureThread::has_ended)
+    }
+
+    /// Waits for all threads to end, after a stop.
+    pub fn join(self) -> anyhow::Result<()> {
+        let ended: Vec<_> = self.threads.into_iter().map(CaptureThread::join).collect();
+        ended.into_iter().collect()
+    }
+
+    /// Compares what there is with what is captured.
+    fn look(&mut self, pipeline: &mut Pipeline) {
+        self.listed_at = Instant::now();
+        let links = match list() {
+            Ok(links) => links,
+            Err(error) => {
+                if self.shortage.allows() {
+                    tracing::warn!("{error:#}; trying again");
+                }
+                return;
+            }
+        };
+        for (name, captured) in &mut self.captured {
+            let known = links.iter().find(|(other, _)| other == name);
+            if captured.note(known.map(|(_, known)| *known)) {
+                self.threads[captured.thread].tell(Message::Look(name.clone()));
+            }
+        }
+        // One that is gone is still wanted, for a while.
+        let mut all = links;
+        for (name, captured) in &self.captured {
+            if captured
+                .gone
+                .is_some_and(|since| since.elapsed() < self.keep)
+            {
+                all.push((name.clone(), captured.known));
+            }
+        }
+        let wanted = self
+            .wanted
+            .among(&all, |name| self.captured.contains_key(name));
+        let unwanted = self.captured.iter_mut();
+        let unwanted = unwanted
+            .filter(|(name, captured)| !captured.leaving && !wanted.contains(&name.as_str()));
+        for (name, captured) in unwanted {
+            captured.leaving = true;
+            pipeline.forget(name);
+            self.threads[captured.thread].tell(Message::Drop(name.clone()));
+        }
+        let is_new = |(name, _): &&(String, Known)| {
+            wanted.contains(&name.as_str()) && !self.captured.contains_key(name)
+        };
+        let new: Vec<(String, Known)> = all.iter().filter(is_new).cloned().collect();
+        if !new.is_empty() {
+            self.share_out(pipeline, self.captured.len() + new.len());
+        }
+        for (name, known) in new {
+            if let Err(error) = self.add(pipeline, &name, known)
+                && self.shortage.allows()
+            {
+                tracing::warn!(
+                    interface = name,
+                    "cannot be captured: {error:#}; trying again"
+                );
+            }
+        }
+        self.tell_waiting();
+    }
+
+    fn add(&mut self, pipeline: &mut Pipeline, name: &str, known: Known) -> anyhow::Result<()> {
+        let interface = self.prepare(pipeline, name)?;
+        self.hand_out(interface, known)
+    }
+
+    fn prepare(&self, pipeline: &mut Pipeline, name: &str) -> anyhow::Result<LiveInterface> {
+        let sink = PacketSink::new(pipeline.add(name)?, &self.config);
+        let settings = Settings::new(&self.config, pipeline.share());
+        Ok(LiveInterface::new(name, sink, settings))
+    }
+
+    /// Gives an interface to the thread that has fewest; there is one for each core
+    /// before any has two.
+    fn hand_out(&mut self, interface: LiveInterface, known: Known) -> anyhow::Result<()> {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let load = |thread: usize| {
+            let captured = self.captured.values();
+            captured.filter(|one| one.thread == thread).count()
+        };
+        let idlest = (0..self.threads.len()).min_by_key(|thread| load(*thread));
+        let thread = match idlest {
+            Some(idlest) if load(idlest) == 0 || self.threads.len() >= cores => idlest,
+            _ => {
+                self.threads.push(CaptureThread::start(self.stop)?);
+                self.threads.len() - 1
+            }
+        };
+        let captured = Captured {
+            thread,
+            known,
+            tally: interface.tally(),
+            gone: None,
+            leaving: false,
+        };
+        self.captured.insert(interface.name().into(), captured);
+        self.threads[thread].tell(Message::Capture(Box::new(interface)));
+        Ok(())
+    }
+
+    /// Cuts the buffers for so many interfaces, in steps: each change of its share
+    /// costs every interface another capture.
+    fn share_out(&mut self, pipeline: &mut Pipeline, interfaces: usize) {
+        let shares = match self.shares {
+            _ if self.captured.is_empty() => interfaces,
+            enough if interfaces > enough => interfaces.next_power_of_two(),
+            enough if interfaces <= enough / 4 => (2 * interfaces).next_power_of_two(),
+            enough => enough,
+        };
+        if std::mem::replace(&mut self.shares, shares.max(1)) != self.shares {
+            pipeline.share_out(self.shares);
+            self.resize(pipeline);
+        }
+    }
+
+    /// Tells every interface its share.
+    fn resize(&self, pipeline: &Pipeline) {
+        let settings = Settings::new(&self.config, pipeline.share());
+        for (name, captured) in self.captured.iter().filter(|(_, one)| !one.leaving) {
+            let ring = pipeline.resize(name, &captured.tally);
+            let resize = Message::Resize(name.clone(), ring, settings.clone());
+            self.threads[captured.thread].tell(resize);
+        }
+    }
+
+    /// Says what is waited for.
+    fn tell_waiting(&self) {
+        let there = self.captured.iter();
+        let there = there.filter(|(_, one)| one.gone.is_none() && !one.leaving);
+        let there: Vec<&str> = there.map(|(name, _)| name.as_str()).collect();
+        self.waiting.store(Arc::new(self.wanted.missing(&there)));
+    }
+}
+
+impl Captured {
+    /// Notes what is known of the interface now; whether that is news.
+    fn note(&mut self, known: Option<Known>) -> bool {
+        let before = (self.known, self.gone.is_some());
+        self.gone = match known {
+            Some(_) => None,
+            None => self.gone.or_else(|| Some(Instant::now())),
+        };
+        self.known = known.unwrap_or(self.known);
+        self.tally.gone.store(self.gone.is_some(), Relaxed);
+        before != (self.known, self.gone.is_some())
+    }
+}
+
+fn list() -> anyhow::Result<Vec<(String, Known)>> {
+    let links = netlink::all().map_err(devices::explain);
+    links.context("interfaces cannot be listed")
+}
