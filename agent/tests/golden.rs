@@ -76,7 +76,14 @@ fn masked_metrics(text: &str) -> String {
         .split("# HELP ")
         .skip(1)
         .map(|family| format!("# HELP {}", family.trim_end()))
-        .map(|family| family.lines().map(mask).collect())
+        .map(|family| {
+            let mut lines: Vec<String> = family.lines().map(mask).collect();
+            // What the `metrics` crate keeps comes in any order.
+            if family.contains("{thread=") {
+                lines[2..].sort();
+            }
+            lines.concat()
+        })
         .collect();
     families.sort();
     families.join("\n")
