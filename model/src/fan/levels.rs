@@ -46,6 +46,8 @@ struct Level {
     rows: usize,
     /// Bits that are set.
     ones: usize,
+    /// It is full when so many are.
+    limit: usize,
     /// Share of the pairs.
     share: f64,
 }
@@ -69,6 +71,9 @@ impl Levels {
         let spare = (64 * words).saturating_sub(least) as f64;
         let weight = |level: usize| SHRINK.powi(-(level as i32));
         let all: f64 = (0..LEVELS).map(weight).sum();
+        // In quarters. Half is cheaper where nearly every pair is new, but where
+        // memory is short the rest still tells something.
+        let full = if words < SHORT { 3 } else { 2 };
         let mut start = 0;
         let all = std::array::from_fn(|level| {
             let columns = columns(level);
@@ -79,6 +84,7 @@ impl Levels {
                 columns,
                 rows: LEAST_ROWS + more,
                 ones: 0,
+                limit: columns * (LEAST_ROWS + more) / 4 * full,
                 share: 0.5f64.powi((level + 1 - last) as i32),
             };
             start += columns * made.rows;
@@ -161,10 +167,10 @@ fn spread(node: u32) -> u64 {
 }
 
 impl Level {
-    /// Whether so many bits are set that the rest tells next to nothing.
+    /// Whether so many bits are set that the rest tells little.
     #[inline]
     fn is_full(&self) -> bool {
-        8 * self.ones >= 7 * self.columns * self.rows
+        self.ones >= self.limit
     }
 
     /// Where the bit of a node in a column is. A multiplier of its own for each
