@@ -269,3 +269,29 @@ fn the_scan_and_the_flood_of_the_demo_are_seen_at_once() {
         }
     }
 }
+
+/// Of a sample nobody knows how many were not seen: never is it called exact, and
+/// what there may be is no fewer than there are.
+#[test]
+fn what_a_sample_has_not_seen_is_not_denied() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sample.pcap");
+    let text = path.to_str().unwrap();
+    assert!(agent(&["sample", text]).status.success());
+    let config = folder.path().join("agent.toml");
+    std::fs::write(&config, "[capture]\nsample = 10\n").unwrap();
+    let sampled = ["-c", config.to_str().unwrap(), "--ask", "10.0.1.67"];
+    let replay = |args: &[&str]| agent(&[&["replay", "-q", text], args].concat());
+    let truth = &json(&replay(&["--format", "json"]))["captures"][0]["fan_out"][0];
+    assert_eq!(truth["ip"], "10.0.1.67");
+    let report = json(&replay(&[&sampled[..], &["--format", "json"]].concat()));
+    let asked = &report["captures"][0]["asked"][0]["fan_out"];
+    let end = |end: &str| asked[end].as_u64();
+    let peers = truth["peers"].as_u64();
+    assert!(
+        end("low") < peers && peers <= end("high"),
+        "{asked} {truth}"
+    );
+    let table = String::from_utf8(replay(&sampled).stdout).unwrap();
+    assert!(!table.contains("exact"), "{table}");
+}

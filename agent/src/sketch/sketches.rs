@@ -246,6 +246,30 @@ impl Sketches {
     /// To how many others a node sends, and from how many it receives; none of a
     /// pair.
     pub fn peers(&self, about: &About) -> Option<[Peers; 2]> {
+        let About::Node(node) = *about else {
+            return None;
+        };
+        let [out, into] = self.seen_peers(about)?;
+        Some([
+            self.with_unseen(out, node, &self.sources),
+            self.with_unseen(into, node, &self.destinations),
+        ])
+    }
+
+    /// Of a sample only some peers were seen: there may be as many as packets.
+    fn with_unseen(&self, peers: Peers, node: IpAddr, crane: &Crane) -> Peers {
+        if !self.sampling.is_sampled() {
+            return peers;
+        }
+        let packets = self.flow(crane, node_name(node), ());
+        let most = packets.map_or(u64::MAX, |flow| flow.packets.high);
+        Peers {
+            high: peers.high.max(most),
+            ..peers
+        }
+    }
+
+    fn seen_peers(&self, about: &About) -> Option<[Peers; 2]> {
         match *about {
             About::Flow { .. } => None,
             // While all pairs are known, they tell it exactly.
@@ -269,6 +293,19 @@ impl Sketches {
 
     /// The `top` nodes that talk with most others.
     pub fn largest_fans(&self, top: usize) -> FanLists {
+        let mut fans = self.seen_fans(top);
+        for (list, crane) in [
+            (&mut fans.out, &self.sources),
+            (&mut fans.into, &self.destinations),
+        ] {
+            for node in list {
+                node.peers = self.with_unseen(node.peers, node.ip, crane);
+            }
+        }
+        fans
+    }
+
+    fn seen_fans(&self, top: usize) -> FanLists {
         if self.pairs.is_exact() {
             return self.counted_fans(top);
         }
