@@ -24,10 +24,11 @@ impl std::fmt::Display for NoDescriptors {
 impl std::error::Error for NoDescriptors {}
 
 /// An error of libpcap or the kernel, told apart from a want of descriptors.
-pub fn explain(error: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
-    match error.to_string().contains("Too many open files") {
+pub fn explain(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    let error = error.into();
+    match format!("{error:#}").contains("Too many open files") {
         true => NoDescriptors.into(),
-        false => error.into(),
+        false => error,
     }
 }
 

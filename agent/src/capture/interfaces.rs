@@ -121,9 +121,10 @@ impl Interfaces {
             .iter()
             .filter(|(name, _)| there.contains(&name.as_str()))
         {
+            let thread = self.thread()?;
             let mut interface = self.prepare(pipeline, name)?;
             failed.extend(interface.open().err().map(|error| (name, known, error)));
-            self.hand_out(interface, *known)?;
+            self.hand_out(interface, *known, thread);
         }
         // One that is down may come up; one that is up has another fault.
         let faulty = failed.iter().position(|(_, known, _)| known.up);
@@ -241,8 +242,10 @@ impl Interfaces {
     }
 
     fn add(&mut self, pipeline: &mut Pipeline, name: &str, known: Known) -> anyhow::Result<()> {
+        let thread = self.thread()?;
         let interface = self.prepare(pipeline, name)?;
-        self.hand_out(interface, known)
+        self.hand_out(interface, known, thread);
+        Ok(())
     }
 
     fn prepare(&self, pipeline: &mut Pipeline, name: &str) -> anyhow::Result<LiveInterface> {
@@ -251,22 +254,26 @@ impl Interfaces {
         Ok(LiveInterface::new(name, sink, settings))
     }
 
-    /// Gives an interface to the thread that has fewest; there is one for each core
-    /// before any has two.
-    fn hand_out(&mut self, interface: LiveInterface, known: Known) -> anyhow::Result<()> {
+    /// The thread that has fewest interfaces; there is one for each core before any
+    /// has two.
+    fn thread(&mut self) -> anyhow::Result<usize> {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let load = |thread: usize| {
             let captured = self.captured.values();
             captured.filter(|one| one.thread == thread).count()
         };
         let idlest = (0..self.threads.len()).min_by_key(|thread| load(*thread));
-        let thread = match idlest {
-            Some(idlest) if load(idlest) == 0 || self.threads.len() >= cores => idlest,
-            _ => {
-                self.threads.push(CaptureThread::start(self.stop)?);
-                self.threads.len() - 1
-            }
-        };
+        if let Some(idlest) = idlest
+            && (load(idlest) == 0 || self.threads.len() >= cores)
+        {
+            return Ok(idlest);
+        }
+        let thread = CaptureThread::start(self.stop).map_err(devices::explain)?;
+        self.threads.push(thread);
+        Ok(self.threads.len() - 1)
+    }
+
+    fn hand_out(&mut self, interface: LiveInterface, known: Known, thread: usize) {
         let captured = Captured {
             thread,
             known,
@@ -276,7 +283,6 @@ impl Interfaces {
         };
         self.captured.insert(interface.name().into(), captured);
         self.threads[thread].tell(Message::Capture(Box::new(interface)));
-        Ok(())
     }
 
     /// Cuts the buffers for so many interfaces, in steps: each change of its share
