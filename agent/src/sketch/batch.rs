@@ -198,20 +198,16 @@ impl<N: Ends> FoldedPairs<N> {
 
 impl<N: Ends> FoldedNodes<N> {
     fn fold(&mut self, secret: &Secret, make_ids: MakeIds<N>, pairs: &[Arrival<N>]) {
-        let [source_ids, destination_ids] = &mut self.ends;
-        for (nodes, end, ids) in [
-            (&mut self.sources, N::source as fn(&N) -> N, source_ids),
-            (&mut self.destinations, N::destination, destination_ids),
-        ] {
-            let names = &mut self.names;
-            names.clear();
-            names.extend(pairs.iter().map(|pair| end(&pair.name)));
-            make_ids(secret, names, ids);
-            nodes.begin(names.len());
-            for ((name, id), pair) in names.iter().zip(&*ids).zip(pairs) {
-                nodes.add(*name, *id, pair.packets, pair.bytes);
-            }
-        }
+        let [sources, destinations] = &mut self.ends;
+        let names = &mut self.names;
+        names.clear();
+        names.extend(pairs.iter().map(|pair| pair.name.source()));
+        make_ids(secret, names, sources);
+        fold_ends(&mut self.sources, names, sources, pairs);
+        names.clear();
+        names.extend(pairs.iter().map(|pair| pair.name.destination()));
+        make_ids(secret, names, destinations);
+        fold_ends(&mut self.destinations, names, destinations, pairs);
     }
 
     /// Ids of source and destination of each pair.
@@ -229,6 +225,14 @@ impl<N: Ends> FoldedNodes<N> {
     /// By destination.
     pub fn destinations(&self) -> &[Arrival<N>] {
         self.destinations.arrivals()
+    }
+}
+
+/// Folds pairs by the names of one end.
+fn fold_ends<N: Ends>(nodes: &mut Fold<N>, names: &[N], ids: &[u64], pairs: &[Arrival<N>]) {
+    nodes.begin(names.len());
+    for ((name, id), pair) in names.iter().zip(ids).zip(pairs) {
+        nodes.add(*name, *id, pair.packets, pair.bytes);
     }
 }
 

@@ -25,6 +25,61 @@ const BYTE_BITS: u32 = 48;
 pub const MOST_BYTES: u64 = (1 << BYTE_BITS) - 1;
 pub(super) const GUESS_UNIT: u64 = 4096;
 
+/// Eight places. Their names are beside each other, in one line of the cache: most
+/// edges are not here, and that is all they look at.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+pub(super) struct Bucket {
+    names: [u64; WAYS],
+    counts: [u64; WAYS],
+    bytes: [u64; WAYS],
+}
+
+impl Bucket {
+    /// These places.
+    pub(super) fn new(places: &[Place; WAYS]) -> Self {
+        Self {
+            names: places.map(|place| place.name),
+            counts: places.map(|place| place.count),
+            bytes: places.map(|place| place.bytes),
+        }
+    }
+
+    /// One of them.
+    #[inline]
+    pub(super) fn place(&self, at: usize) -> Place {
+        Place {
+            name: self.names[at],
+            count: self.counts[at],
+            bytes: self.bytes[at],
+        }
+    }
+
+    /// Puts something else in its place.
+    #[inline]
+    pub(super) fn set(&mut self, at: usize, place: Place) {
+        self.names[at] = place.name;
+        self.counts[at] = place.count;
+        self.bytes[at] = place.bytes;
+    }
+
+    /// All of them.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+        (0..WAYS).map(|at| self.place(at))
+    }
+
+    /// Something of the line that the names are in.
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        self.names[0]
+    }
+
+    #[inline]
+    fn is_wide(&self, at: usize) -> bool {
+        self.counts[at] & WIDE != 0
+    }
+}
+
 /// One of the places of a bucket. An empty one counts 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Place {
@@ -34,6 +89,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// What [`words`] has made of one.
+    pub(super) fn of_words([name, count, bytes]: [u64; 3]) -> Self {
+        Self { name, count, bytes }
+    }
+
     #[inline]
     pub(super) fn packets(&self) -> u64 {
         self.count & MOST_PACKETS
@@ -130,12 +190,10 @@ impl Digits {
     }
 }
 
-pub(super) type Bucket = [Place; WAYS];
-
 /// Whether the place at `at` begins an entry: it is not the second half of one.
 #[inline]
 pub(super) fn begins(bucket: &Bucket, at: usize) -> bool {
-    at.is_multiple_of(2) || !bucket[at - 1].is_wide()
+    at.is_multiple_of(2) || !bucket.is_wide(at - 1)
 }
 
 /// Where the entry of a name is.
@@ -144,12 +202,11 @@ pub(super) fn find<N: Name>(bucket: &Bucket, name: &N) -> Option<usize> {
     match name.any() {
         AnyName::Narrow([name]) => {
             // Straight code: names first, which of them count afterwards.
-            let same = |at: usize| u32::from(bucket[at].name == name) << at;
+            let same = |at: usize| u32::from(bucket.names[at] == name) << at;
             let mut same = (0..WAYS).fold(0, |all, at| all | same(at));
             while same != 0 {
                 let at = same.trailing_zeros() as usize;
-                let place = &bucket[at];
-                if place.count != 0 && !place.is_wide() && begins(bucket, at) {
+                if bucket.counts[at] != 0 && !bucket.is_wide(at) && begins(bucket, at) {
                     return Some(at);
                 }
                 same &= same - 1;
@@ -157,13 +214,13 @@ pub(super) fn find<N: Name>(bucket: &Bucket, name: &N) -> Option<usize> {
             None
         }
         AnyName::Wide([first, rest @ ..]) => (0..WAYS).step_by(2).find(|at| {
-            let place = &bucket[*at];
-            place.name == first && place.is_wide() && words(&bucket[at + 1]) == rest
+            let same = bucket.names[*at] == first && bucket.is_wide(*at);
+            same && words(bucket.place(at + 1)) == rest
         }),
     }
 }
 
-pub(super) fn words(place: &Place) -> [u64; 3] {
+pub(super) fn words(place: Place) -> [u64; 3] {
     [place.name, place.count, place.bytes]
 }
 
@@ -171,9 +228,10 @@ pub(super) fn words(place: &Place) -> [u64; 3] {
 /// highest rank that would go.
 #[inline]
 pub(super) fn lightest<N: Name>(bucket: &Bucket) -> (usize, u64) {
-    let halves = |at: usize| match bucket[at].is_wide() {
-        true => [bucket[at].rank(); 2],
-        false => [bucket[at].rank(), bucket[at + 1].rank()],
+    let rank = |at: usize| bucket.place(at).rank();
+    let halves = |at: usize| match bucket.is_wide(at) {
+        true => [rank(at); 2],
+        false => [rank(at), rank(at + 1)],
     };
     let two = (0..WAYS).step_by(2);
     let costs = |at: usize| match (N::default().any(), halves(at)) {
@@ -187,13 +245,13 @@ pub(super) fn lightest<N: Name>(bucket: &Bucket) -> (usize, u64) {
 }
 
 pub(super) fn entry(bucket: &Bucket, at: usize) -> Option<(AnyName, Count)> {
-    let place = &bucket[at];
+    let place = bucket.place(at);
     if !begins(bucket, at) || place.count == 0 {
         return None;
     }
     let name = match place.is_wide() {
         true => {
-            let [b, c, d] = words(&bucket[at + 1]);
+            let [b, c, d] = words(bucket.place(at + 1));
             AnyName::Wide([place.name, b, c, d])
         }
         false => AnyName::Narrow([place.name]),

@@ -53,12 +53,11 @@ impl Crown {
         &mut self.buckets[at]
     }
 
-    /// Reads a little of every line of a bucket, so that it is near when it is
+    /// Reads a little of the names in a bucket, so that they are near when they are
     /// wanted: many such reads are under way at the same time.
     #[inline]
     pub fn touch(&self, spot: u64) -> u64 {
-        let bucket = self.bucket(spot);
-        bucket[0].name ^ bucket[3].name ^ bucket[6].name
+        self.bucket(spot).touch()
     }
 
     /// Counts an arrival if the edge is here, and says whether it is. `spot`
@@ -68,7 +67,9 @@ impl Crown {
         let bucket = self.bucket_mut(spot);
         let found = find(bucket, name);
         if let Some(at) = found {
-            bucket[at].add(packets, bytes);
+            let mut place = bucket.place(at);
+            place.add(packets, bytes);
+            bucket.set(at, place);
         }
         found.is_some()
     }
@@ -102,24 +103,18 @@ impl Crown {
         match name.any() {
             AnyName::Narrow([name]) => {
                 gone.extend(entry(bucket, at));
-                if bucket[at].is_wide() {
-                    bucket[at + 1] = Place::default();
+                if bucket.place(at).is_wide() {
+                    bucket.set(at + 1, Place::default());
                 }
-                bucket[at] = Place { name, count, bytes };
+                bucket.set(at, Place { name, count, bytes });
             }
             AnyName::Wide([first, b, c, d]) => {
                 gone.extend(entry(bucket, at));
                 gone.extend(entry(bucket, at + 1));
-                bucket[at] = Place {
-                    name: first,
-                    count: count | WIDE,
-                    bytes,
-                };
-                bucket[at + 1] = Place {
-                    name: b,
-                    count: c,
-                    bytes: d,
-                };
+                let count = count | WIDE;
+                let (name, rest) = (first, [b, c, d]);
+                bucket.set(at, Place { name, count, bytes });
+                bucket.set(at + 1, Place::of_words(rest));
             }
         }
     }
@@ -127,7 +122,7 @@ impl Crown {
     /// The count of an edge, if it is here.
     pub fn get<N: Name>(&self, spot: u64, name: &N) -> Option<Count> {
         let bucket = self.bucket(spot);
-        find(bucket, name).map(|at| bucket[at].count())
+        find(bucket, name).map(|at| bucket.place(at).count())
     }
 
     /// All entries, in no particular order.
@@ -148,32 +143,29 @@ impl Crown {
 
     /// All places as numbers, as they are.
     pub(crate) fn to_words(&self) -> impl Iterator<Item = u64> {
-        self.buckets.as_flattened().iter().flat_map(words)
+        let places = self.buckets.iter().flat_map(Bucket::places);
+        places.flat_map(words)
     }
 
     /// Continues from saved places; says whether they can be its own.
     pub(crate) fn restore(&mut self, all: &[u64]) -> bool {
         let (places, rest) = all.as_chunks::<3>();
-        let places = places.iter().map(|[name, count, bytes]| Place {
-            name: *name,
-            count: *count,
-            bytes: *bytes,
-        });
-        let places: Vec<Place> = places.collect();
+        let places: Vec<Place> = places.iter().copied().map(Place::of_words).collect();
         let (buckets, left) = places.as_chunks::<WAYS>();
+        let buckets: Vec<Bucket> = buckets.iter().map(Bucket::new).collect();
         let whole = rest.is_empty() && left.is_empty() && buckets.len() == self.buckets.len();
         // A name that goes on in the next place begins at an even one, which
         // is also what is known of it.
         let possible = |bucket: &Bucket| {
             (0..WAYS).filter(|at| begins(bucket, *at)).all(|at| {
-                let place = &bucket[at];
+                let place = bucket.place(at);
                 (at.is_multiple_of(2) || !place.is_wide())
                     && (place.count == 0 || place.packets() > 0)
             })
         };
         let fits = whole && buckets.iter().all(possible);
         if fits {
-            self.buckets.copy_from_slice(buckets);
+            self.buckets = buckets;
         }
         fits
     }
