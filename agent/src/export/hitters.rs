@@ -38,10 +38,11 @@ impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
     pub fn follow(&self, flows: impl Iterator<Item = Flow<K>>, top: usize) -> Self {
         let mut by_packets = Best::new(top, |flow| flow.packets.estimate, &self.by_packets);
         let mut by_bytes = Best::new(top, |flow| flow.bytes.estimate, &self.by_bytes);
-        for flow in flows {
+        // Not a loop: chained iterators are then passed through without copies.
+        flows.for_each(|flow| {
             by_packets.offer(&flow);
             by_bytes.offer(&flow);
-        }
+        });
         Self {
             by_packets: by_packets.sorted(),
             by_bytes: by_bytes.sorted(),

@@ -2,11 +2,13 @@
 //! from how many it receives. Where packets are sampled these are the ones that
 //! were seen: how many more there are nobody knows.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
-use crane_model::Secret;
 use crane_model::fan::{Fan, Peers};
-use crane_model::name::AnyName;
+use crane_model::name::{AnyName, Narrow, Wide};
+use crane_model::table::Kept;
+use crane_model::{Crane, Secret};
 
 use super::batch::{FoldedNodes, FoldedPairs, Nodes, Pairs};
 use super::budget::Budget;
@@ -74,4 +76,57 @@ impl Fans {
     pub fn memory_bytes(&self) -> usize {
         self.out.memory_bytes() + self.into.memory_bytes()
     }
+}
+
+/// The `count` largest of each direction, where all pairs are known.
+pub fn counted(pairs: &Crane, count: usize) -> FanLists {
+    let largest = |mut narrow: Vec<NodePeers>, wide| {
+        narrow.extend(wide);
+        let order = |node: &NodePeers| (Reverse(node.peers.peers), node.ip);
+        if narrow.len() > count {
+            narrow.select_nth_unstable_by_key(count, order);
+            narrow.truncate(count);
+        }
+        narrow.sort_unstable_by_key(order);
+        narrow
+    };
+    FanLists {
+        out: largest(by_end(pairs, Narrow::source), by_end(pairs, Wide::source)),
+        into: largest(
+            by_end(pairs, Narrow::destination),
+            by_end(pairs, Wide::destination),
+        ),
+    }
+}
+
+/// How many pairs each node is an end of.
+fn by_end<N: Ends + Kept>(pairs: &Crane, end: fn(&N) -> N) -> Vec<NodePeers> {
+    let mut ends = Vec::new();
+    pairs.names().for_each(|pair| ends.push(end(&pair)));
+    // Quicker than a table of all nodes.
+    ends.sort_unstable();
+    let same = ends.chunk_by(|one, next| one == next);
+    let named = same.map(|same| NodePeers {
+        ip: node_of_name(same[0].any()),
+        peers: Peers::exactly(same.len() as u64),
+    });
+    named.collect()
+}
+
+/// How many pairs have this source, and how many this destination, where all pairs
+/// are known.
+pub fn counted_of(pairs: &Crane, node: IpAddr) -> [u64; 2] {
+    match node_name(node) {
+        AnyName::Narrow(name) => with_end(pairs, name),
+        AnyName::Wide(name) => with_end(pairs, name),
+    }
+}
+
+fn with_end<N: Ends + Kept>(pairs: &Crane, node: N) -> [u64; 2] {
+    let mut found = [0; 2];
+    pairs.names::<N>().for_each(|pair| {
+        found[0] += u64::from(pair.source() == node);
+        found[1] += u64::from(pair.destination() == node);
+    });
+    found
 }

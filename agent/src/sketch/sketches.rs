@@ -2,7 +2,7 @@
 //! for what.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crane_model::{Crane, Flow, Profile, Secret};
 use super::answer::{About, Asked, By};
 use super::batch::Batch;
 use super::budget::Budget;
-use super::fans::Fans;
+use super::fans::{self, Fans};
 use super::main_services::MainServices;
 use super::sampling::Sampling;
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
 use crate::endpoint::{Between, Endpoint};
-use crate::export::fans::{FanLists, NodePeers};
+use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
 use crate::names::Names;
 use crate::service::Service;
@@ -274,12 +274,7 @@ impl Sketches {
             About::Flow { .. } => None,
             // While all pairs are known, they tell it exactly.
             About::Node(node) if self.pairs.is_exact() => {
-                let mut peers = [0, 0];
-                for [source, destination] in self.ends() {
-                    peers[0] += u64::from(source == node);
-                    peers[1] += u64::from(destination == node);
-                }
-                Some(peers.map(Peers::exactly))
+                Some(fans::counted_of(&self.pairs, node).map(Peers::exactly))
             }
             About::Node(node) => {
                 let [out, into] = self.fans.peers(node);
@@ -307,7 +302,7 @@ impl Sketches {
 
     fn seen_fans(&self, top: usize) -> FanLists {
         if self.pairs.is_exact() {
-            return self.counted_fans(top);
+            return fans::counted(&self.pairs, top);
         }
         // A bound moves some of them back.
         let mut fans = self.fans.largest(2 * top);
@@ -322,38 +317,6 @@ impl Sketches {
             list.truncate(top);
         }
         fans
-    }
-
-    /// The same, where all pairs are known.
-    fn counted_fans(&self, top: usize) -> FanLists {
-        // Addresses are chosen by others: a hash that nobody can foresee.
-        let mut counts = [HashMap::new(), HashMap::new()];
-        for ends in self.ends() {
-            for (count, node) in counts.iter_mut().zip(ends) {
-                *count.entry(node).or_insert(0u64) += 1;
-            }
-        }
-        let [out, into] = counts.map(|counts| {
-            let mut nodes: Vec<(IpAddr, u64)> = counts.into_iter().collect();
-            let order = |(node, peers): &(IpAddr, u64)| (Reverse(*peers), *node);
-            if nodes.len() > top {
-                nodes.select_nth_unstable_by_key(top, order);
-                nodes.truncate(top);
-            }
-            nodes.sort_unstable_by_key(order);
-            let named = |(ip, peers)| NodePeers {
-                ip,
-                peers: Peers::exactly(peers),
-            };
-            nodes.into_iter().map(named).collect()
-        });
-        FanLists { out, into }
-    }
-
-    /// The ends of all pairs that are known by name.
-    fn ends(&self) -> impl Iterator<Item = [IpAddr; 2]> {
-        let pairs = self.named_pairs().map(|flow| flow.key);
-        pairs.map(|pair| [pair.src(), pair.dst()])
     }
 
     /// The answers to all that a report is asked.

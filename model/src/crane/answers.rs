@@ -168,6 +168,11 @@ impl Layered {
         })
     }
 
+    /// The names of this kind in the crown.
+    pub(super) fn names<N: Name>(&self) -> impl Iterator<Item = N> {
+        self.crown.entries().filter_map(|(name, _)| N::of(name))
+    }
+
     /// How many packets an edge that is not in the crown may have had: it did not
     /// outrank the lightest entry of its bucket, whatever of its bound is noise.
     pub(super) fn most_unnamed(&self) -> u64 {

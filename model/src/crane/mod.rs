@@ -176,6 +176,19 @@ impl Crane {
         kept.chain(layered.into_iter().flat_map(Layered::named))
     }
 
+    /// The names of all these edges.
+    pub fn names<N: Kept>(&self) -> impl Iterator<Item = N> {
+        let (tables, layered) = match &self.store {
+            Store::Tables(tables) => (Some(tables), None),
+            Store::Layered(layered) => (None, Some(layered)),
+        };
+        let kept = tables.into_iter().flat_map(|tables| {
+            let entries = tables.of::<N>().entries();
+            entries.map(|(name, ..)| name)
+        });
+        kept.chain(layered.into_iter().flat_map(Layered::names))
+    }
+
     /// Crown and layers, once there are any.
     pub(crate) fn below_table(&self) -> Option<&Layered> {
         match &self.store {
