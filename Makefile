@@ -93,6 +93,7 @@ install: $(AGENT)
 	$(AGENT) completions zsh > $(word 2,$(COMPLETIONS))
 	$(AGENT) completions fish > $(word 3,$(COMPLETIONS))
 	install -D -m 644 -t $(SHARE)/crane-agent systemd/cuda.conf
+	rm -rf $(SHARE)/crane-agent/dashboards
 	cp -r dashboards $(SHARE)/crane-agent/
 	install -d $(UNITS)
 	sed 's,/usr/\(bin\|lib\)/,$(PREFIX)/\1/,' systemd/crane-agent.service > $(UNITS)/crane-agent.service
