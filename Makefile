@@ -20,7 +20,7 @@ STAGE := target/stage
 CARGO_DEB := target/tools/bin/cargo-deb
 CARGO_DEB_VERSION := 3.8.0
 
-.PHONY: run demo test test-extra test-package test-boot bench check-cuda setup setup-test install uninstall deb
+.PHONY: run demo test test-extra test-dashboards test-package test-boot bench check-cuda setup setup-test install uninstall deb
 
 ## run: build the agent and run it on all interfaces that are up
 run: $(AGENT)
@@ -46,7 +46,11 @@ test: setup-test
 	  exit $$code
 
 ## test-extra: what takes minutes and a Debian mirror: the package, and a machine that boots it
-test-extra: test-package test-boot
+test-extra: test-dashboards test-package test-boot
+
+## test-dashboards: Grafana's library reads every dashboard and loses nothing
+test-dashboards:
+	.ci/test-dashboards
 
 ## test-package: the package is installed, upgraded and purged in a Debian root
 test-package: deb
@@ -89,6 +93,7 @@ install: $(AGENT)
 	$(AGENT) completions zsh > $(word 2,$(COMPLETIONS))
 	$(AGENT) completions fish > $(word 3,$(COMPLETIONS))
 	install -D -m 644 -t $(SHARE)/crane-agent systemd/cuda.conf
+	rm -rf $(SHARE)/crane-agent/dashboards
 	cp -r dashboards $(SHARE)/crane-agent/
 	install -d $(UNITS)
 	sed 's,/usr/\(bin\|lib\)/,$(PREFIX)/\1/,' systemd/crane-agent.service > $(UNITS)/crane-agent.service

@@ -8,23 +8,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, fetch, ip};
-use common::{AGENT, Running, eventually, series, workspace};
+use common::{AGENT, Running, eventually, series};
 
 #[test]
 fn what_was_sent_is_what_prometheus_shows() {
     let Some(cable) = Cable::lay() else { return };
-    let watch = format!("CRANE_EXPORT_WATCH=[{{src = \"{RIGHT}\", dst = \"{LEFT}\"}}]");
-    // One panel is about networks with names.
-    let folder = tempfile::tempdir().unwrap();
-    let names = folder.path().join("names.csv");
-    std::fs::write(&names, format!("{LEFT}/32,left\n")).unwrap();
-    let names = format!("CRANE_NAMES_FILE={}", names.display());
-    let mut command = Cable::command(&cable.left, "env");
-    command
-        .args([&watch, &names, AGENT, "run", "-i", "cable"])
-        .stderr(Stdio::piped());
-    let mut agent = Running::start(&mut command);
-    agent.wait_for_line("metrics are at http://127.0.0.1:9732/metrics");
+    let mut agent = cable.capture(&["-i", "cable"]);
     let prometheus = Prometheus::start(AGENT_PORT, PROMETHEUS_PORT, Some(&cable.left));
     cable.ping(50);
 
@@ -39,37 +28,9 @@ fn what_was_sent_is_what_prometheus_shows() {
                  sum by (interface) (crane_capture_dropped_packets_total{reason=\"ring_full\"})";
     prometheus.wait_for(books, |outstanding| outstanding == 0.0);
 
-    every_panel_has_data(&prometheus);
     let (code, took) = agent.stop("-TERM");
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_secs(2), "{took:?}");
-}
-
-/// Every expression of every dashboard is understood and finds something.
-fn every_panel_has_data(prometheus: &Prometheus) {
-    let mut expressions = 0;
-    for file in std::fs::read_dir(workspace().join("dashboards")).unwrap() {
-        let path = file.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "json") {
-            continue;
-        }
-        let dashboard: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        for panel in dashboard["panels"].as_array().unwrap() {
-            for target in panel["targets"].as_array().into_iter().flatten() {
-                let expression = target["expr"].as_str().unwrap();
-                let expression = expression
-                    .replace("$__rate_interval", "10s")
-                    .replace("$instance", ".*")
-                    .replace("$interface", ".*");
-                eventually(&expression, || {
-                    Some(!prometheus.query(&expression)?.is_empty()).filter(|found| *found)
-                });
-                expressions += 1;
-            }
-        }
-    }
-    assert!(expressions >= 12);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the tests of the whole program share.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
 
+pub mod dashboards;
 #[path = "../../src/decode/testing/frame.rs"]
 pub mod frame;
 pub mod net;

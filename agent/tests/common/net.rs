@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{AGENT, Running, eventually, get};
+use super::{AGENT, Running, eventually, get, workspace};
 use serde_json::Value;
 
 /// Ports in a namespace of our own: nobody else is there.
@@ -208,8 +208,20 @@ impl Prometheus {
 
     /// Scrapes what these jobs say.
     pub fn with_jobs(jobs: &str, port: u16, side: Option<&str>) -> Self {
+        Self::configured("", jobs, port, side)
+    }
+
+    /// The same, with the rules of `dashboards/rules`, every second.
+    pub fn with_rules(jobs: &str, port: u16, side: Option<&str>) -> Self {
+        let rules = workspace().join("dashboards/rules/*.yml");
+        let rules = format!("rule_files: ['{}']\n", rules.display());
+        Self::configured(&rules, jobs, port, side)
+    }
+
+    fn configured(rules: &str, jobs: &str, port: u16, side: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let config = format!("global: {{scrape_interval: 1s}}\nscrape_configs:\n{jobs}");
+        let global = "global: {scrape_interval: 1s, evaluation_interval: 1s}\n";
+        let config = format!("{global}{rules}scrape_configs:\n{jobs}");
         std::fs::write(folder.path().join("prometheus.yml"), config).unwrap();
         let mut command = match side {
             Some(side) => Cable::command(side, "prometheus"),
@@ -237,21 +249,30 @@ impl Prometheus {
 
     /// The result of an instant query.
     pub fn query(&self, expression: &str) -> Option<Vec<Value>> {
-        let encoded: String = expression
-            .bytes()
-            .map(|byte| match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => (byte as char).to_string(),
-                _ => format!("%{byte:02X}"),
-            })
-            .collect();
-        let body = fetch(
-            self.side.as_deref(),
-            self.port,
-            &format!("/api/v1/query?query={encoded}"),
-        )?;
-        let answer: Value = serde_json::from_str(&body).ok()?;
+        let answer = self.ask(&format!("/api/v1/query?query={}", encoded(expression)))?;
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
         answer["data"]["result"].as_array().cloned()
+    }
+
+    /// The values of a label that these series have.
+    pub fn label_values(&self, series: &str, label: &str) -> Vec<Value> {
+        let path = format!("/api/v1/label/{label}/values?match[]={}", encoded(series));
+        let answer = self.ask(&path).unwrap();
+        assert_eq!(answer["status"], "success", "{series}: {answer}");
+        answer["data"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// All rules and what became of them.
+    pub fn rules(&self) -> Option<Vec<Value>> {
+        let answer = self.ask("/api/v1/rules")?;
+        let groups = answer["data"]["groups"].as_array()?.iter();
+        let rules = groups.flat_map(|group| group["rules"].as_array().into_iter().flatten());
+        Some(rules.cloned().collect())
+    }
+
+    fn ask(&self, path: &str) -> Option<Value> {
+        let body = fetch(self.side.as_deref(), self.port, path)?;
+        serde_json::from_str(&body).ok()
     }
 
     /// Waits until the query gives one number that `is_right`.
@@ -262,6 +283,15 @@ impl Prometheus {
             is_right(value).then_some(value)
         })
     }
+}
+
+/// As it stands in an address.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => (byte as char).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 /// An HTTP GET on the loopback of a namespace.
