@@ -7,8 +7,8 @@
 //! - a list of hitters is written by [`write_hitters`], one of fans by [`write_fans`],
 //!   the watch list by [`watched`];
 //! - a histogram is written like those of [`write_batches`];
-//! - what is said of the whole agent is set in [`Exporter::install`], or before each
-//!   scrape.
+//! - what is said of the whole agent is set in [`Exporter::install`], when it happens
+//!   ([`config_was_read`]), or before each scrape.
 //!
 //! The last is kept by the `metrics` crate, which is made for series that stay. It
 //! never forgets one that was named, but interfaces, hitters, layers and files come
@@ -21,6 +21,7 @@ use std::fmt::{self, Display};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use crane_model::Flow;
@@ -51,6 +52,8 @@ const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 const DEVICE: &str = "crane_device_info";
 const PANICS: &str = "crane_thread_panics_total";
 const BUILD: &str = "crane_build_info";
+const RELOADED: &str = "crane_config_last_reload_successful";
+const RELOADED_AT: &str = "crane_config_last_reload_success_timestamp_seconds";
 /// Windows differ in length: the first, the last of a file.
 pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
 
@@ -191,6 +194,16 @@ impl Exporter {
         watched::write(&mut text, snapshot);
         process::write(&mut text);
         text
+    }
+}
+
+/// Notes that the configuration was read, at the start or later, and whether it is
+/// in force.
+pub fn config_was_read(successful: bool) {
+    gauge!(RELOADED).set(f64::from(u8::from(successful)));
+    if successful {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        gauge!(RELOADED_AT).set(now.map_or(0.0, |now| now.as_secs_f64()));
     }
 }
 
@@ -391,6 +404,17 @@ fn describe() {
         DEVICE,
         Unit::Count,
         "1, with the device the sketch runs on."
+    );
+    describe_gauge!(
+        RELOADED,
+        Unit::Count,
+        "1 if the configuration was in order when it was last read, 0 if the one before it is \
+         still in force."
+    );
+    describe_gauge!(
+        RELOADED_AT,
+        Unit::Seconds,
+        "When the configuration that is in force was read."
     );
     describe_gauge!(BUILD, Unit::Count, "1, with the version of the agent.");
 }

@@ -14,6 +14,7 @@ use super::budget::Budget;
 use super::conversations;
 use super::groups::Groups;
 use super::past::Past;
+use super::renewal::Renewal;
 use super::ring::RingReader;
 use super::sketches::Blueprint;
 use super::slot::Slot;
@@ -49,8 +50,8 @@ pub struct Interface {
     name: String,
     tally: Arc<Tally>,
     ring: RingReader,
-    /// Rings that packets come through after this one.
-    next: VecDeque<RingReader>,
+    /// Rings that packets come through after this one, and how these are stored.
+    next: VecDeque<(RingReader, Option<Box<Renewal>>)>,
     /// Packets out of the ring that are not yet stored.
     in_hand: u64,
     /// When the oldest packet in the ring was first seen there.
@@ -139,15 +140,34 @@ impl Interface {
         self.forgotten
     }
 
-    /// Reads this ring when the one before it has ended and is empty.
-    pub fn follow(&mut self, ring: RingReader) {
-        self.next.push_back(ring);
+    /// Reads this ring when the one before it has ended and is empty, and stores what
+    /// comes through it in another way, if there is one.
+    pub fn follow(&mut self, ring: RingReader, renewal: Option<Box<Renewal>>) {
+        self.next.push_back((ring, renewal));
     }
 
     /// Goes on with the next ring, if there is one.
-    pub fn change_ring(&mut self) -> bool {
-        let next = self.next.pop_front();
-        next.map(|ring| self.ring = ring).is_some()
+    pub fn change_ring(&mut self) -> anyhow::Result<bool> {
+        let Some((ring, renewal)) = self.next.pop_front() else {
+            return Ok(false);
+        };
+        self.ring = ring;
+        if let Some(renewal) = renewal {
+            self.windows.renew(*renewal)?;
+            self.changed = true;
+        }
+        Ok(true)
+    }
+
+    /// Counts between networks by other names.
+    pub fn rename(&mut self, names: Option<Arc<Names>>) {
+        self.windows.rename(names);
+        self.changed = true;
+    }
+
+    /// Has its lists made anew.
+    pub fn relist(&mut self) {
+        (self.views, self.changed) = (Views::default(), true);
     }
 
     /// Stores a batch if one is due, or turns the window.
