@@ -10,7 +10,7 @@ use super::configure::configure_run;
 use crate::capture::interfaces::Interfaces;
 use crate::cli::Run;
 use crate::config::Config;
-use crate::export::metrics;
+use crate::export::agent;
 use crate::http::{Disguise, Server, Shown};
 use crate::sketch::pipeline::{Extent, Pipeline};
 use crate::{plain, systemd};
@@ -39,7 +39,7 @@ impl Agent {
             let file = file.map_or_else(String::new, |file| format!(" {}", plain::path(file)));
             tracing::error!("configuration{file} not reloaded, the old one stays: {error:#}");
         }
-        metrics::config_was_read(reloaded.is_ok());
+        agent::config_was_read(reloaded.is_ok());
         systemd::ready();
     }
 

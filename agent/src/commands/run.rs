@@ -8,7 +8,7 @@ use super::configure::configure_run;
 use super::reload::Agent;
 use crate::capture::interfaces::Interfaces;
 use crate::cli::Run;
-use crate::export::metrics;
+use crate::export;
 use crate::http::{self, ApiState, Shown};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
@@ -46,7 +46,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     };
     let mut pipeline = Pipeline::start(&config, mode, config.export.top, &key)?;
     let exporter = pipeline.export()?;
-    metrics::config_was_read(true);
+    export::agent::config_was_read(true);
     interfaces.start(&mut pipeline)?;
     let shown = Shown::new(pipeline.snapshot(), config.export.anonymise)?;
     let shown = Arc::new(shown);

@@ -66,7 +66,12 @@ pub fn bind_beside(before: &Listeners, config: &config::Export) -> anyhow::Resul
                     _ => None,
                 });
                 let leaving: Vec<&TcpListener> = leaving.collect();
-                Listener::Tcp(Arc::new(bind_tcp(*address, &leaving, several)?))
+                let tcp = bind_tcp(*address, &leaving, several);
+                let tcp = tcp.map_err(|error| match before.is_empty() {
+                    true => error,
+                    false => after_start(error, *address),
+                });
+                Listener::Tcp(Arc::new(tcp?))
             }
             (None, Place::Unix(path)) => Listener::Unix(Arc::new(bind_unix(path)?)),
         };
@@ -99,17 +104,21 @@ fn bind_tcp(
                 "{address} is in use by another program; choose another port with --listen{hint}"
             )
         }
-        io::ErrorKind::PermissionDenied if address.port() < FIRST_FREE => {
-            anyhow::anyhow!(
-                "cannot listen on {address}: {error}: a port below {FIRST_FREE} needs \
-                 CAP_NET_BIND_SERVICE, which a running agent has only with --keep-privileges; \
-                 restart it"
-            )
-        }
         _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
     })?;
     tcp.set_nonblocking(true)?;
     Ok(tcp)
+}
+
+/// Says what a running agent may have given up.
+fn after_start(error: anyhow::Error, address: SocketAddr) -> anyhow::Error {
+    match address.port() < FIRST_FREE {
+        true => anyhow::anyhow!(
+            "{error:#} (the right to a port below {FIRST_FREE} is given up after the start, unless \
+             with --keep-privileges: restart it)"
+        ),
+        false => error,
+    }
 }
 
 /// Shares the port with these, all of which have to agree, for as long as it takes.

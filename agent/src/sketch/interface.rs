@@ -3,6 +3,8 @@
 //! its [`summary`](Interface::summary), or have an
 //! [`answer`](Interface::answer).
 
+mod change;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -138,36 +140,6 @@ impl Interface {
     /// Whether it shall vanish when it has ended.
     pub fn is_forgotten(&self) -> bool {
         self.forgotten
-    }
-
-    /// Reads this ring when the one before it has ended and is empty, and stores what
-    /// comes through it in another way, if there is one.
-    pub fn follow(&mut self, ring: RingReader, renewal: Option<Box<Renewal>>) {
-        self.next.push_back((ring, renewal));
-    }
-
-    /// Goes on with the next ring, if there is one.
-    pub fn change_ring(&mut self) -> anyhow::Result<bool> {
-        let Some((ring, renewal)) = self.next.pop_front() else {
-            return Ok(false);
-        };
-        self.ring = ring;
-        if let Some(renewal) = renewal {
-            self.windows.renew(*renewal)?;
-            self.changed = true;
-        }
-        Ok(true)
-    }
-
-    /// Counts between networks by other names.
-    pub fn rename(&mut self, names: Option<Arc<Names>>) {
-        self.windows.rename(names);
-        self.changed = true;
-    }
-
-    /// Has its lists made anew.
-    pub fn relist(&mut self) {
-        (self.views, self.changed) = (Views::default(), true);
     }
 
     /// Stores a batch if one is due, or turns the window.

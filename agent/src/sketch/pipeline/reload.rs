@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Mode, Pipeline, lists};
 use crate::config::{self, Config};
+use crate::export::agent;
 use crate::sketch::batch::Cut;
 use crate::sketch::budget::Budget;
 use crate::sketch::renewal::{Renewal, Rules};
@@ -68,6 +69,7 @@ impl Pipeline {
             extent,
         } = prepared;
         if let Some((blueprint, budget)) = rebuilt {
+            agent::device_changed(self.device(), blueprint.device_name());
             (self.blueprint, self.shared) = (Arc::new(blueprint), budget);
         }
         if let Mode::Live(_, length) = &mut self.mode {
@@ -106,7 +108,6 @@ impl Pipeline {
         };
         let rebuilt = (extent == Extent::Sketches).then(|| self.admit());
         let rebuilt = rebuilt.transpose().unwrap_or_else(|error| {
-            // Room was looked for before: this is for the next start.
             tracing::warn!(
                 interface = name,
                 "its sketches stay as they were: {error:#}"
