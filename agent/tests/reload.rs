@@ -394,10 +394,18 @@ fn addresses_change_and_those_that_stay_are_never_closed() {
     let users = format!("basic_auth_users:\n  somebody: {hash}\n");
     std::fs::write(agent.file("web.yml"), users).unwrap();
     let web = format!("web_config = \"{}\"", agent.file("web.yml").display());
-    let line = agent.reload(&format!("{config}[export]\n{web}\n"));
+    let protected = format!("{config}[export]\n{web}\n");
+    let line = agent.reload(&protected);
     assert!(line.contains("export.web_config"), "{line}");
-    let refused = health(AGENT_PORT).unwrap();
-    assert!(refused.contains("the right password"), "{refused}");
+    let is_refused = || health(AGENT_PORT).unwrap().contains("the right password");
+    assert!(is_refused());
+    std::fs::write(agent.file("web.yml"), "nonsense: 1\n").unwrap();
+    let line = agent.reload(&protected);
+    assert!(
+        line.contains("not reloaded") && line.contains("web.yml"),
+        "{line}"
+    );
+    assert!(is_refused(), "it stays as it was");
     agent.reload_well(&config);
     assert_eq!(health(AGENT_PORT).unwrap(), "ok\n");
 }

@@ -169,7 +169,7 @@ impl Server {
             if let Place::Unix(path) = &place
                 && !self.listeners.iter().any(|(other, _)| *other == place)
             {
-                // Whoever has put another file there keeps it, if it is none of ours.
+                // Nobody listens there any more; it may be gone already.
                 let _ = std::fs::remove_file(path);
             }
         }
