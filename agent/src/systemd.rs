@@ -22,6 +22,13 @@ pub fn ready() {
     let _ = sd_notify::notify(&[NotifyState::Ready]);
 }
 
+/// The agent reads its configuration again, until it is [`ready`].
+pub fn reloading() {
+    if let Ok(now) = NotifyState::monotonic_usec_now() {
+        let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
+    }
+}
+
 /// The agent is about to end.
 pub fn stopping() {
     let _ = sd_notify::notify(&[NotifyState::Stopping]);

@@ -116,6 +116,33 @@ fn a_panic_of_the_worker_costs_one_interface_its_windows() {
     assert_eq!(code, Some(0));
 }
 
+#[test]
+fn a_panic_of_the_server_costs_one_connection() {
+    let Some(cable) = Cable::lay() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("panic");
+    let mut agent = fragile(&cable, &file);
+    let health = || fetch(Some(&cable.left), AGENT_PORT, "/healthz");
+    for (count, what) in (1..).zip(["/healthz", "accept", "thread"]) {
+        panic(&file, &format!("http {what}"));
+        match what {
+            // It looks up when its addresses may be others.
+            "thread" => agent.signal("-HUP"),
+            _ => assert_eq!(health(), None, "{what}"),
+        }
+        let line = agent.wait_for_line("a test asked for it");
+        assert!(line.contains("thread=\"http\""), "{line}");
+        assert_eq!(health().unwrap(), "ok\n", "{what}");
+        assert_eq!(panics(&cable, "http"), Some(f64::from(count)));
+    }
+    cable.ping(10);
+    eventually("packets", || {
+        (of(&cable, "crane_sketch_edges_total", "cable") == Some(20.0)).then_some(())
+    });
+    let (code, _) = agent.stop("-TERM");
+    assert_eq!(code, Some(0));
+}
+
 /// Gives a process so many file descriptors.
 fn limit(agent: &Running, descriptors: usize) {
     let pid = agent.0.id().to_string();

@@ -20,7 +20,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     (
         "commands",
         &[
-            "capture", "cli", "config", "eval", "http", "report", "sketch",
+            "capture", "cli", "config", "eval", "export", "http", "report", "sketch",
         ],
     ),
 ];

@@ -164,6 +164,13 @@ fn the_manager_hears_how_it_goes() {
         "{status}"
     );
     assert!(!status.contains(" 0 packets/s"), "{status}");
+    agent.signal("-HUP");
+    let reloading = manager.wait_for("RELOADING=1");
+    let begun = reloading
+        .trim()
+        .strip_prefix("RELOADING=1\nMONOTONIC_USEC=");
+    assert!(begun.unwrap().parse::<u64>().unwrap() > 0, "{reloading}");
+    manager.wait_for("READY=1");
     agent.signal("-TERM");
     manager.wait_for("STOPPING=1");
     assert!(agent.succeeds());

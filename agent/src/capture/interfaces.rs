@@ -24,7 +24,7 @@ use super::thread::{CaptureThread, Message};
 use super::wanted::Wanted;
 use crate::config::{self, Config};
 use crate::log::RateLimit;
-use crate::sketch::pipeline::Pipeline;
+use crate::sketch::pipeline::{Extent, Pipeline};
 use crate::sketch::summary::Summary;
 use crate::tally::Tally;
 
@@ -89,10 +89,7 @@ impl Interfaces {
 
     /// The names of those that are there, and a warning for those that are not.
     pub fn there(&self) -> anyhow::Result<Vec<String>> {
-        anyhow::ensure!(
-            !self.wanted.is_impossible(),
-            "no interface is left to capture: all that are named are excluded"
-        );
+        self.wanted.check()?;
         let links = list()?;
         let there = self.wanted.among(&links, |_| false);
         let all: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
@@ -136,6 +133,46 @@ impl Interfaces {
         }
         self.tell_waiting();
         Ok(())
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.captured.len()
+    }
+
+    /// Refuses a configuration by which nothing could be captured. Where captures have
+    /// to be opened in another way, one is: like a start, which fails if all do.
+    pub fn check(&self, config: &config::Capture, pipeline: &Pipeline) -> anyhow::Result<()> {
+        Wanted::from(config).check()?;
+        let settings = |config| Settings::new(config, pipeline.share());
+        if settings(config) == settings(&self.config) {
+            return Ok(());
+        }
+        let mut refused = None;
+        for name in self.captured.iter().filter_map(|(name, one)| {
+            let there = one.known.up && one.gone.is_none() && !one.leaving;
+            there.then_some(name)
+        }) {
+            match settings(config).open(name) {
+                Ok(_) => return Ok(()),
+                Err(error) => refused = Some(error),
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Captures by another configuration from now on, which the pipeline has adopted.
+    pub fn adopt(&mut self, config: &Config, pipeline: &mut Pipeline, extent: Extent) {
+        let wanted = Wanted::from(&config.capture);
+        let other = std::mem::replace(&mut self.wanted, wanted) != self.wanted;
+        self.config = config.capture.clone();
+        self.keep = config.window.length.0.saturating_mul(KEPT);
+        self.change(pipeline, extent);
+        // Says what is waited for.
+        if other && let Err(error) = self.there() {
+            tracing::warn!("{error:#}");
+        }
+        self.look(pipeline);
     }
 
     /// What is waited for, kept up to date.
@@ -296,17 +333,18 @@ impl Interfaces {
         };
         if std::mem::replace(&mut self.shares, shares.max(1)) != self.shares {
             pipeline.share_out(self.shares);
-            self.resize(pipeline);
+            self.change(pipeline, Extent::Share);
         }
     }
 
-    /// Tells every interface its share.
-    fn resize(&self, pipeline: &Pipeline) {
+    /// Tells every interface how it is captured.
+    fn change(&self, pipeline: &Pipeline, extent: Extent) {
         let settings = Settings::new(&self.config, pipeline.share());
         for (name, captured) in self.captured.iter().filter(|(_, one)| !one.leaving) {
-            let ring = pipeline.resize(name, &captured.tally);
-            let resize = Message::Resize(name.clone(), ring, settings.clone());
-            self.threads[captured.thread].tell(resize);
+            let ring = pipeline.hand_over(name, &captured.tally, extent);
+            let choice = (&self.config).into();
+            let change = Message::Change(name.clone(), ring, settings.clone(), choice);
+            self.threads[captured.thread].tell(change);
         }
     }
 

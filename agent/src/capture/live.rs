@@ -14,7 +14,7 @@ use rustix::event::epoll;
 use super::devices::{self, NoDescriptors};
 use super::netlink;
 use super::open::{HAND_OVER, Open, Settings};
-use super::sink::PacketSink;
+use super::sink::{Choice, PacketSink};
 use crate::log::RateLimit;
 use crate::panics;
 use crate::sketch::ring::RingWriter;
@@ -101,11 +101,13 @@ impl LiveInterface {
         self.capture = Some(open);
     }
 
-    /// Sends packets through another ring, and captures with these settings soon.
-    pub fn resize(&mut self, ring: Option<RingWriter>, settings: Settings) {
+    /// Chooses packets like this and sends them through another ring, if there is one,
+    /// and captures with these settings soon.
+    pub fn change(&mut self, ring: Option<RingWriter>, settings: Settings, choice: Choice) {
         if let Some(ring) = ring {
             self.sink.replace_ring(ring);
         }
+        self.sink.choose(choice);
         self.settings = settings;
     }
 
@@ -327,16 +329,17 @@ impl LiveInterface {
         match opened {
             Some(Ok(open)) => {
                 let buffer = open.settings.buffer();
-                tracing::debug!(
-                    interface = self.name,
-                    buffer,
-                    "captured with another buffer"
-                );
+                tracing::debug!(interface = self.name, buffer, "captured anew");
                 self.begin(open);
                 true
             }
             Some(Err(error)) => {
-                tracing::debug!(interface = self.name, "cannot be opened anew: {error:#}");
+                let error = error.context("captured as before, as it cannot be opened anew");
+                match error.is::<NoDescriptors>() {
+                    // Whoever has none at all says so.
+                    true => tracing::debug!(interface = self.name, "{error:#}"),
+                    false => self.complain(&error),
+                }
                 false
             }
             None => false,

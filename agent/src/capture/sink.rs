@@ -28,12 +28,27 @@ const HAND_OVER_AT: usize = 256;
 pub struct PacketSink {
     tally: Arc<Tally>,
     ring: RingWriter,
-    decode: decode::Options,
-    /// One packet in this many is looked at.
-    one_in: u32,
+    choice: Choice,
     rng: Xoshiro256PlusPlus,
     /// Taken in, but not yet handed over.
     pending: Pending,
+}
+
+/// Which packets become edges, and of which addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    decode: decode::Options,
+    /// One packet in this many is looked at.
+    one_in: u32,
+}
+
+impl From<&config::Capture> for Choice {
+    fn from(config: &config::Capture) -> Self {
+        Self {
+            decode: config.into(),
+            one_in: config.sample,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -52,8 +67,7 @@ impl PacketSink {
         Self {
             tally: interface.tally,
             ring: interface.ring,
-            decode: config.into(),
-            one_in: config.sample,
+            choice: config.into(),
             rng: Xoshiro256PlusPlus::seed_from_u64(interface.sampling),
             pending: Pending::default(),
         }
@@ -65,10 +79,11 @@ impl PacketSink {
         self.pending.packets += 1;
         self.pending.bytes += u64::from(packet.wire_len);
         // By lot, not every Nth: traffic has rhythms.
-        if self.one_in > 1 && self.rng.random_range(0..self.one_in) != 0 {
+        let Choice { decode, one_in } = &self.choice;
+        if *one_in > 1 && self.rng.random_range(0..*one_in) != 0 {
             self.pending.ignored[Ignored::Sampled as usize] += 1;
         } else {
-            match decode::decode(packet.link, packet.data, &self.decode) {
+            match decode::decode(packet.link, packet.data, decode) {
                 Ok(Decoded {
                     pair,
                     protocol,
@@ -147,6 +162,11 @@ impl PacketSink {
     pub fn replace_ring(&mut self, ring: RingWriter) {
         self.hand_over();
         self.ring = ring;
+    }
+
+    /// Takes packets in by another choice from now on.
+    pub fn choose(&mut self, choice: Choice) {
+        self.choice = choice;
     }
 
     /// Enters what was taken into the books.

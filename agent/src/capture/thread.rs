@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use super::live::LiveInterface;
 use super::open::Settings;
+use super::sink::Choice;
 use crate::panics;
 use crate::sketch::ring::RingWriter;
 
@@ -34,8 +35,9 @@ const EVENTS: usize = 256;
 pub enum Message {
     /// Capture this one, too.
     Capture(Box<LiveInterface>),
-    /// Its share has changed.
-    Resize(String, Option<RingWriter>, Settings),
+    /// Its share or the configuration has changed: capture it like this, and send
+    /// packets through another ring, if there is one.
+    Change(String, Option<RingWriter>, Settings, Choice),
     /// Something may have happened to it.
     Look(String),
     /// Capture it no more.
@@ -158,9 +160,9 @@ impl State {
                     self.register(self.begun);
                     self.begun += 1;
                 }
-                Message::Resize(name, ring, settings) => {
+                Message::Change(name, ring, settings, choice) => {
                     if let Some(interface) = self.named(&name) {
-                        interface.resize(ring, settings);
+                        interface.change(ring, settings, choice);
                     }
                 }
                 Message::Look(name) => {

@@ -72,8 +72,17 @@ impl Wanted {
         }
     }
 
+    /// Refuses what no interface will ever be.
+    pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !self.is_impossible(),
+            "no interface is left to capture: all that are named are excluded"
+        );
+        Ok(())
+    }
+
     /// Whether all that are named are excluded, so that none will ever do.
-    pub fn is_impossible(&self) -> bool {
+    fn is_impossible(&self) -> bool {
         let is_excluded = |pattern: &Pattern| {
             let name = pattern.to_string();
             pattern.is_name() && self.exclude.iter().any(|other| other.matches(&name))

@@ -63,6 +63,9 @@ variables over the file.";
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Capture live traffic and export it.
+    ///
+    /// SIGINT and SIGTERM end it. On SIGHUP it reads its configuration again, with names
+    /// and certificates, and acts on what has changed; a mistake changes nothing.
     Run(Run),
     /// Replay capture files through the same pipeline.
     Replay(Replay),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::capture::filter;
-use crate::cli::SketchArgs;
+use crate::cli::{Run, SketchArgs};
 use crate::config::{Config, ConfigError, Loaded, Profile};
 use crate::http;
 use crate::sketch::weights;
@@ -39,6 +39,24 @@ pub fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<L
     let device = &mut loaded.config.sketch.device;
     *device = flags.device.unwrap_or(*device);
     Ok(loaded)
+}
+
+/// The configuration of a live capture, at its start and whenever it is read again:
+/// what the flags say is put over it, and it is checked.
+pub fn configure_run(args: &Run) -> anyhow::Result<Config> {
+    let mut config = configure(args.config.as_ref(), &args.sketch)?.config;
+    if !args.listen.is_empty() {
+        config.export.listen.clone_from(&args.listen);
+    }
+    config.window.length = args.window.unwrap_or(config.window.length);
+    if !args.interfaces.is_empty() {
+        config.capture.interfaces.clone_from(&args.interfaces);
+    }
+    if !args.exclude.is_empty() {
+        config.capture.exclude.clone_from(&args.exclude);
+    }
+    check(&config)?;
+    Ok(config)
 }
 
 /// Names the keys that are set and mean nothing to a replay, which may serve

@@ -5,6 +5,7 @@ mod configure;
 mod eval;
 mod manual;
 mod pages;
+mod reload;
 mod replay;
 mod run;
 mod train;

@@ -23,7 +23,7 @@ use crate::sketch::answer::About;
 use crate::sketch::key::Key;
 use crate::sketch::past::Wanted;
 use crate::sketch::pipeline::{Mode, Pipeline};
-use crate::stop::{self, Hangup};
+use crate::stop;
 use crate::units::Units;
 
 /// Exit code of a command line that is wrong.
@@ -60,7 +60,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         !args.verify || config.capture.sample == 1,
         "--verify needs every packet: set capture.sample = 1"
     );
-    let stop = stop::on_signal(Hangup::Ends)?;
+    let stop = stop::on_signal()?;
     let listeners = args.serve.then(|| http::bind(&config.export)).transpose()?;
 
     let mode = Mode::Replay {
@@ -83,12 +83,12 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     if let Some(listeners) = listeners {
         let state = ApiState {
             exporter: pipeline.export()?,
-            snapshot: Shown::new(pipeline.snapshot(), config.export.anonymise)?,
+            snapshot: Arc::new(Shown::new(pipeline.snapshot(), config.export.anonymise)?),
             worker: pipeline.handle(),
             waiting: Arc::default(),
         };
-        let served = http::serve(listeners, state)?;
-        for address in served {
+        let served = http::serve(listeners, config.export.web_config.as_deref(), state)?;
+        for address in served.addresses() {
             tracing::info!("metrics are at {address}/metrics");
         }
     }

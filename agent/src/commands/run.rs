@@ -1,16 +1,19 @@
 //! `crane-agent run`: live capture until a signal.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::configure::{check, configure};
+use super::configure::configure_run;
+use super::reload::Agent;
 use crate::capture::interfaces::Interfaces;
 use crate::cli::Run;
+use crate::export;
 use crate::http::{self, ApiState, Shown};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::sketch::summary::Summary;
-use crate::stop::{self, Hangup};
+use crate::stop::{self, Hangups};
 use crate::{panics, privileges, systemd};
 
 /// How long packets that wait in the rings are still stored after a stop.
@@ -18,28 +21,17 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// How long a stop may go unnoticed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Captures until SIGINT or SIGTERM.
+/// Captures until SIGINT or SIGTERM, and reads its configuration again on SIGHUP.
 pub fn run(args: &Run) -> anyhow::Result<()> {
-    let mut config = configure(args.config.as_ref(), &args.sketch)?.config;
-    if !args.listen.is_empty() {
-        config.export.listen.clone_from(&args.listen);
-    }
-    config.window.length = args.window.unwrap_or(config.window.length);
-    if !args.interfaces.is_empty() {
-        config.capture.interfaces.clone_from(&args.interfaces);
-    }
-    if !args.exclude.is_empty() {
-        config.capture.exclude.clone_from(&args.exclude);
-    }
-    check(&config)?;
-
+    let config = configure_run(args)?;
     panics::count();
     let listeners = http::bind(&config.export)?;
     // A port below 1024 is taken by now, and there are no other threads yet.
     if !args.keep_privileges {
         privileges::keep_capture_only()?;
     }
-    let stop = stop::on_signal(Hangup::Ignored)?;
+    let hangups = Hangups::wait_for()?;
+    let stop = stop::on_signal()?;
     let mut interfaces = Interfaces::new(&config, stop);
     let names = interfaces.there()?;
     let mode = Mode::Live(names.len(), config.window.length);
@@ -54,34 +46,47 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     };
     let mut pipeline = Pipeline::start(&config, mode, config.export.top, &key)?;
     let exporter = pipeline.export()?;
+    export::agent::config_was_read(true);
     interfaces.start(&mut pipeline)?;
+    let shown = Shown::new(pipeline.snapshot(), config.export.anonymise)?;
+    let shown = Arc::new(shown);
     let state = ApiState {
         exporter,
-        snapshot: Shown::new(pipeline.snapshot(), config.export.anonymise)?,
+        snapshot: Arc::clone(&shown),
         worker: pipeline.handle(),
         waiting: interfaces.waiting(),
     };
-    let served = http::serve(listeners, state)?;
+    let server = http::serve(listeners, config.export.web_config.as_deref(), state)?;
     let (device, window) = (pipeline.device(), config.window.length);
     tracing::info!(interfaces = names.join(","), device, %window, "capturing");
-    for address in served {
+    for address in server.addresses() {
         tracing::info!("metrics are at {address}/metrics");
     }
     systemd::ready();
     let mut status = systemd::Status::new();
     let snapshot = pipeline.snapshot();
 
+    let mut agent = Agent {
+        config,
+        interfaces,
+        pipeline,
+        server,
+        shown,
+    };
     while !stop::asked() {
-        log_totals(&interfaces.wait(&mut pipeline, TICK));
-        if pipeline.has_ended() || interfaces.has_ended() {
+        log_totals(&agent.interfaces.wait(&mut agent.pipeline, TICK));
+        if agent.pipeline.has_ended() || agent.interfaces.has_ended() {
             stop.store(true, Relaxed);
+        }
+        if hangups.came() {
+            agent.reload(args);
         }
         let views = &snapshot.load().interfaces;
         status.tell(views.iter().map(|view| &*view.tally));
     }
     systemd::stopping();
-    let captured = interfaces.join();
-    log_totals(&pipeline.finish(Some(DRAIN))?);
+    let captured = agent.interfaces.join();
+    log_totals(&agent.pipeline.finish(Some(DRAIN))?);
     captured
 }
 

@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::{Part, Train};
 use crate::config::Profile;
 use crate::sketch::weights;
-use crate::stop::{self, Hangup};
+use crate::stop;
 
 /// Trains the profile that was asked for.
 pub fn run(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
@@ -58,7 +58,7 @@ fn run_paper(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
         largest: args.largest,
         ..Options::default()
     };
-    let stop = stop::on_signal(Hangup::Ends)?;
+    let stop = stop::on_signal()?;
     let mut trainer = Trainer::new(options)?;
     if let Some(path) = &args.encoders {
         let bytes = weights::read(path)?;

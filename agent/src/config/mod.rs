@@ -1,6 +1,7 @@
 //! What can be configured. `agent/crane-agent.toml` documents every key;
 //! [`read`] says how a configuration comes about and what is wrong with it.
 
+mod changes;
 pub mod length;
 mod names;
 pub mod pattern;

@@ -7,15 +7,14 @@
 //! - a list of hitters is written by [`write_hitters`], one of fans by [`write_fans`],
 //!   the watch list by [`watched`];
 //! - a histogram is written like those of [`write_batches`];
-//! - what is said of the whole agent is set in [`Exporter::install`], or before each
-//!   scrape.
+//! - what is said of the whole [`agent`] is set when it begins, when it changes, or
+//!   before each scrape.
 //!
 //! The last is kept by the `metrics` crate, which is made for series that stay. It
 //! never forgets one that was named, but interfaces, hitters, layers and files come
 //! and go: they are written at each scrape, straight from the snapshot, so that a
 //! series nobody has any more is not there any more. And counters are in the
 //! tally already, where no capture has to look them up by their name.
-#![allow(clippy::disallowed_macros)]
 
 use std::fmt::{self, Display};
 use std::hash::Hash;
@@ -24,9 +23,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
 use crane_model::Flow;
-use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
+use super::agent;
 use super::fans::{FanLists, NodePeers};
 use super::hitters::Hitters;
 use super::process;
@@ -34,7 +33,6 @@ use super::snapshot::{Exported, InterfaceView, Snapshot};
 use super::text::{Family, Kind, escape};
 use super::watched;
 use crate::edge::Pair;
-use crate::panics;
 use crate::service::Service;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
@@ -48,9 +46,6 @@ const FAN_OUT: &str = "crane_fan_out_peers";
 const FAN_IN: &str = "crane_fan_in_peers";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
-const DEVICE: &str = "crane_device_info";
-const PANICS: &str = "crane_thread_panics_total";
-const BUILD: &str = "crane_build_info";
 /// Windows differ in length: the first, the last of a file.
 pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
 
@@ -169,17 +164,13 @@ impl Exporter {
         let handle = PrometheusBuilder::new()
             .install_recorder()
             .context("metrics cannot be recorded")?;
-        describe();
-        gauge!(DEVICE, "device" => device.to_owned()).set(1.0);
-        gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        agent::begin(device);
         Ok(Self { handle })
     }
 
     /// The text of a scrape.
     pub fn render(&self, snapshot: &Snapshot) -> String {
-        for (thread, count) in panics::counted() {
-            counter!(PANICS, "thread" => thread).absolute(count);
-        }
+        agent::count_panics();
         let mut text = self.handle.render();
         write_batches(&mut text, snapshot);
         write_tally(&mut text, snapshot);
@@ -379,18 +370,4 @@ impl Display for Labels<'_, Service> {
         }
         f.write_str("\"")
     }
-}
-
-fn describe() {
-    describe_counter!(
-        PANICS,
-        Unit::Count,
-        "Faults in the agent, by the kind of thread; it goes on after each."
-    );
-    describe_gauge!(
-        DEVICE,
-        Unit::Count,
-        "1, with the device the sketch runs on."
-    );
-    describe_gauge!(BUILD, Unit::Count, "1, with the version of the agent.");
 }

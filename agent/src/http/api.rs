@@ -43,7 +43,7 @@ pub struct ApiState {
     /// Renders metrics.
     pub exporter: Exporter,
     /// What may be seen of what the worker knew last.
-    pub snapshot: Shown,
+    pub snapshot: Arc<Shown>,
     /// Where queries go.
     pub worker: WorkerHandle,
     /// Interfaces that are waited for.

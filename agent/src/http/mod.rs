@@ -1,4 +1,4 @@
-//! The HTTP server: [`server`] accepts connections, [`permits`] limits them,
+//! The HTTP server: [`server`] accepts connections to its [`listeners`], [`permits`] limits them,
 //! [`protection`] says with which certificate and [`passwords`], [`api`] answers from
 //! what is [`shown`] of addresses, [`client`] asks a running agent; both know the
 //! same [`answers`].
@@ -7,6 +7,7 @@ mod anonymise;
 pub mod answers;
 mod api;
 pub mod client;
+mod listeners;
 mod passwords;
 mod permits;
 mod protection;
@@ -16,6 +17,7 @@ mod stream;
 mod tls;
 
 pub use api::ApiState;
+pub use listeners::bind;
 pub use protection::Rules;
-pub use server::{bind, serve};
-pub use shown::Shown;
+pub use server::{Server, serve};
+pub use shown::{Disguise, Shown};

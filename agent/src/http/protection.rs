@@ -111,6 +111,17 @@ impl Protection {
         })
     }
 
+    /// Whether it is this file.
+    pub fn is_from(&self, path: &Path) -> bool {
+        self.path == path
+    }
+
+    /// Has the files looked at when the next connection comes.
+    pub fn look_again(&self) {
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.due = Instant::now();
+    }
+
     /// What holds now.
     pub fn rules(&self) -> Arc<Rules> {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);

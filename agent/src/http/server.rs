@@ -6,16 +6,13 @@
 //! all are held the idlest connection makes room for a new one. What does cost
 //! others something is answers: those that are being made hold their permits, and
 //! a peer that has too many of them is turned away; and one thread makes them all,
-//! each after the one before.
+//! each after the one before. A panic costs the connection that it came with.
 
 use std::convert::Infallible;
-use std::fs::Permissions;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::net::IpAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -23,6 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -31,14 +29,18 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::api::{self, ApiState};
+use super::listeners::{self, Listener, Listeners, Place};
 use super::permits::{GRACE, Permit, Permits};
 use super::protection::{Protection, Rules};
 use super::stream::PermittedStream;
 use crate::config;
 use crate::log::RateLimit;
+use crate::panics;
 
 /// Connections at once on TCP. With those of the unix socket they are far fewer
 /// than the 1024 descriptors a process usually has.
@@ -48,9 +50,6 @@ const TCP: usize = 320;
 const PEER: usize = 288;
 /// Connections at once on the unix socket.
 const UNIX: usize = 288;
-/// Connections that may wait to be accepted. Whoever comes when there is no room
-/// tries again only after a second, and the usual 128 are soon full.
-const BACKLOG: i32 = 1024;
 /// How long a request's head may take.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 /// How large it may be.
@@ -68,115 +67,173 @@ const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: clo
 
 type Router = TowerToHyperService<axum::Router>;
 
-/// The open doors of the server.
-pub struct Listeners {
-    tcp: Vec<TcpListener>,
-    unix: Option<UnixListener>,
+/// The server at work: what it listens on and how that is protected can change.
+pub struct Server {
+    listeners: Listeners,
+    shared: Arc<Shared>,
+}
+
+/// What the thread of the server goes by.
+struct Shared {
+    listeners: ArcSwap<Listeners>,
+    /// Says that there are others.
+    changed: Notify,
     /// What protects those on TCP; the socket has the permissions of a file.
-    web_config: Option<PathBuf>,
+    protection: ArcSwapOption<Protection>,
+    tcp: Arc<Permits>,
+    unix: Arc<Permits>,
+    router: Router,
 }
 
-impl Listeners {
-    /// Where it is served, as a browser asks for it.
-    fn addresses(&self, protection: Option<&Protection>) -> anyhow::Result<Vec<String>> {
-        let scheme = match protection.is_some_and(|one| one.rules().tls.is_some()) {
-            true => "https",
-            false => "http",
-        };
-        let addresses = self.tcp.iter().map(|tcp| {
-            let address = tcp.local_addr()?;
-            Ok(format!("{scheme}://{address}"))
-        });
-        addresses.collect()
-    }
+/// What the server shall listen on, ready to be used.
+pub struct Prepared {
+    listeners: Listeners,
+    protection: Option<Arc<Protection>>,
 }
 
-/// Takes ports and socket, so that a port in use is found before anything starts.
-pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
-    let several = config.listen.len() > 1;
-    let tcp = config.listen.iter();
-    let tcp = tcp.map(|address| bind_tcp(*address, several));
-    let tcp = tcp.collect::<anyhow::Result<_>>()?;
-    let unix = config.socket.as_deref().map(bind_unix).transpose()?;
-    Ok(Listeners {
-        tcp,
-        unix,
-        web_config: config.web_config.clone(),
-    })
-}
-
-fn bind_tcp(address: SocketAddr, several: bool) -> anyhow::Result<TcpListener> {
-    let hint = match several {
-        true => " ([::] takes IPv4, too, and 0.0.0.0 every address)",
-        false => "",
-    };
-    let tcp = TcpListener::bind(address).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            anyhow::anyhow!(
-                "{address} is in use by another program; choose another port with --listen{hint}"
-            )
-        }
-        _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
-    })?;
-    rustix::net::listen(&tcp, BACKLOG)?;
-    tcp.set_nonblocking(true)?;
-    Ok(tcp)
-}
-
-fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
-    let shown = path.display();
-    let left_over = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    if left_over {
-        anyhow::ensure!(
-            UnixStream::connect(path).is_err(),
-            "{shown} is in use by another program; choose another export.socket"
-        );
-        std::fs::remove_file(path).with_context(|| format!("cannot replace {shown}"))?;
-    }
-    let listener = UnixListener::bind(path).with_context(|| format!("cannot listen on {shown}"))?;
-    // For the agent's user and group, whatever the umask.
-    std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-/// Serves requests on a thread of its own until the program ends; says where.
-pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<Vec<String>> {
-    let protection = listeners.web_config.as_deref().map(Protection::open);
-    let protection = protection.transpose()?.map(Arc::new);
-    let addresses = listeners.addresses(protection.as_deref())?;
-    let router = TowerToHyperService::new(api::router(Arc::new(state)));
+/// Serves requests on a thread of its own until the program ends.
+pub fn serve(
+    listeners: Listeners,
+    web_config: Option<&Path>,
+    state: ApiState,
+) -> anyhow::Result<Server> {
+    let protection = web_config.map(Protection::open).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the HTTP server cannot start")?;
-    let inside = runtime.enter();
-    let tcp: Vec<_> = listeners
-        .tcp
-        .into_iter()
-        .map(tokio::net::TcpListener::from_std)
-        .collect::<Result<_, _>>()?;
-    let unix = listeners
-        .unix
-        .map(tokio::net::UnixListener::from_std)
-        .transpose()?;
-    drop(inside);
+    let shared = Arc::new(Shared {
+        listeners: ArcSwap::from_pointee(listeners.clone()),
+        changed: Notify::new(),
+        protection: ArcSwapOption::from(protection.map(Arc::new)),
+        tcp: Permits::new(TCP, PEER),
+        unix: Permits::new(UNIX, UNIX),
+        router: TowerToHyperService::new(api::router(Arc::new(state))),
+    });
+    let server = Server {
+        listeners,
+        shared: Arc::clone(&shared),
+    };
     thread::Builder::new().name("http".into()).spawn(move || {
-        runtime.block_on(async move {
-            let permits = Permits::new(TCP, PEER);
-            let mut doors = tokio::task::JoinSet::new();
-            for door in tcp {
-                let (permits, protection) = (Arc::clone(&permits), protection.clone());
-                doors.spawn(accept(door, permits, protection, router.clone()));
-            }
-            if let Some(door) = unix {
-                doors.spawn(accept(door, Permits::new(UNIX, UNIX), None, router));
-            }
-            // None of them ever ends.
-            while doors.join_next().await.is_some() {}
-        });
+        // Requests that are being answered go on after a panic.
+        while panics::caught(|| runtime.block_on(shared.listen())).is_none() {
+            thread::sleep(RECOVERY);
+        }
     })?;
-    Ok(addresses)
+    Ok(server)
+}
+
+impl Server {
+    /// Where it is served, as a browser asks for it.
+    pub fn addresses(&self) -> Vec<String> {
+        let protection = self.shared.protection.load();
+        let tls = protection.as_ref().map(|one| one.rules().tls.is_some());
+        let scheme = match tls {
+            Some(true) => "https",
+            _ => "http",
+        };
+        let address = |(_, listener): &(Place, Listener)| match listener {
+            Listener::Tcp(tcp) => Some(format!("{scheme}://{}", tcp.local_addr().ok()?)),
+            Listener::Unix(_) => None,
+        };
+        self.listeners.iter().filter_map(address).collect()
+    }
+
+    /// Makes ready for another configuration; nothing changes yet, but ports are taken.
+    pub fn prepare(&self, config: &config::Export) -> anyhow::Result<Prepared> {
+        let before = self.shared.protection.load_full();
+        let protection = match (config.web_config.as_deref(), before) {
+            (Some(path), Some(before)) if before.is_from(path) => Some(before),
+            (Some(path), _) => Some(Arc::new(Protection::open(path)?)),
+            (None, _) => None,
+        };
+        Ok(Prepared {
+            listeners: listeners::bind_beside(&self.listeners, config)?,
+            protection,
+        })
+    }
+
+    /// Listens and protects by another configuration from now on.
+    pub fn adopt(&mut self, prepared: Prepared) {
+        // First: nobody comes in by a new address before it is protected.
+        if let Some(protection) = &prepared.protection {
+            protection.look_again();
+        }
+        self.shared.protection.store(prepared.protection);
+        let before = std::mem::replace(&mut self.listeners, prepared.listeners);
+        self.shared
+            .listeners
+            .store(Arc::new(self.listeners.clone()));
+        self.shared.changed.notify_one();
+        for (place, _) in before {
+            if let Place::Unix(path) = &place
+                && !self.listeners.iter().any(|(other, _)| *other == place)
+            {
+                // Nobody listens there any more; it may be gone already.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Accepts connections wherever they shall come in.
+    async fn listen(self: &Arc<Self>) {
+        let mut tasks = JoinSet::new();
+        let mut doors: Vec<(Place, AbortHandle)> = Vec::new();
+        loop {
+            let listeners = self.listeners.load_full();
+            doors.retain(|(place, task)| {
+                let stays = listeners.iter().any(|(other, _)| other == place);
+                if !stays {
+                    task.abort();
+                }
+                stays && !task.is_finished()
+            });
+            for (place, listener) in listeners.iter() {
+                if !doors.iter().any(|(other, _)| other == place) {
+                    let task = tasks.spawn(Arc::clone(self).open(listener.clone()));
+                    doors.push((place.clone(), task));
+                }
+            }
+            drop(listeners);
+            panics::provoke("http", "thread");
+            tokio::select! {
+                () = self.changed.notified() => {}
+                // It was aborted, or has panicked and may do so again at once.
+                Some(_) = tasks.join_next() => tokio::time::sleep(RECOVERY).await,
+            }
+        }
+    }
+
+    /// Accepts what comes to a listener.
+    async fn open(self: Arc<Self>, listener: Listener) {
+        let mut complaints = RateLimit::default();
+        loop {
+            let failed = match &listener {
+                Listener::Tcp(tcp) => {
+                    let door = tcp.try_clone().and_then(tokio::net::TcpListener::from_std);
+                    match door {
+                        Ok(door) => accept(door, &self, &self.tcp).await,
+                        Err(error) => error,
+                    }
+                }
+                Listener::Unix(unix) => {
+                    let door = unix
+                        .try_clone()
+                        .and_then(tokio::net::UnixListener::from_std);
+                    match door {
+                        Ok(door) => accept(door, &self, &self.unix).await,
+                        Err(error) => error,
+                    }
+                }
+            };
+            if complaints.allows() {
+                tracing::warn!(error = %failed, "a listener could not be opened; trying again");
+            }
+            tokio::time::sleep(RECOVERY).await;
+        }
+    }
 }
 
 /// Where connections come in.
@@ -212,27 +269,22 @@ struct Guard {
 }
 
 /// Accepts what comes next, again and again.
-async fn accept(
-    door: impl Door,
-    permits: Arc<Permits>,
-    protection: Option<Arc<Protection>>,
-    router: Router,
-) {
+async fn accept(door: impl Door, shared: &Shared, permits: &Arc<Permits>) -> ! {
     let mut complaints = RateLimit::default();
     loop {
         match door.next().await {
             Ok((stream, peer)) => {
-                let guard = protection
-                    .as_ref()
-                    .zip(peer)
-                    .map(|(protection, peer)| Guard {
-                        protection: Arc::clone(protection),
-                        rules: protection.rules(),
-                        peer,
-                    });
+                panics::provoke("http", "accept");
+                let protection = shared.protection.load_full();
+                let guard = protection.zip(peer).map(|(protection, peer)| Guard {
+                    rules: protection.rules(),
+                    protection,
+                    peer,
+                });
                 match permits.acquire(peer).await {
                     Some(permit) => {
-                        tokio::spawn(serve_connection(stream, permit, router.clone(), guard));
+                        let router = shared.router.clone();
+                        tokio::spawn(serve_connection(stream, permit, router, guard));
                         // Whoever lost its permit closes its descriptor now.
                         tokio::task::yield_now().await;
                     }
@@ -301,6 +353,7 @@ where
     let progress = Arc::clone(permit);
     let guard = guard.map(Arc::new);
     let service = service_fn(move |request: Request<Incoming>| {
+        panics::provoke("http", request.uri().path());
         progress.answering();
         let (router, progress, guard) = (router.clone(), Arc::clone(&progress), guard.clone());
         async move {

@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use crane_model::{Amount, Flow};
 use ipnet::IpNet;
 
@@ -26,48 +26,37 @@ use crate::sketch::key::Key;
 /// Snapshots as they are shown.
 pub struct Shown {
     snapshot: Arc<ArcSwap<Snapshot>>,
-    anonymiser: Option<Anonymiser>,
-    /// The snapshot that was asked for last, and what was shown of it.
-    last: Mutex<Option<[Arc<Snapshot>; 2]>>,
+    disguise: ArcSwapOption<Disguise>,
 }
 
 impl Shown {
-    /// Shows these snapshots. The key of pseudonyms lives as long as this.
+    /// Shows these snapshots.
     pub fn new(snapshot: Arc<ArcSwap<Snapshot>>, anonymise: Anonymise) -> anyhow::Result<Self> {
-        let anonymiser = match anonymise {
-            Anonymise::None => None,
-            Anonymise::Prefix => Some(Anonymiser::Prefix),
-            Anonymise::Keyed => Some(Anonymiser::Keyed(Key::draw()?.secret)),
-        };
         Ok(Self {
             snapshot,
-            anonymiser,
-            last: Mutex::default(),
+            disguise: ArcSwapOption::from(Disguise::draw(anonymise)?),
         })
+    }
+
+    /// Shows addresses in another disguise from now on.
+    pub fn disguise(&self, disguise: Option<Arc<Disguise>>) {
+        self.disguise.store(disguise);
     }
 
     /// What may be seen now.
     pub fn load(&self) -> Arc<Snapshot> {
         let real = self.snapshot.load_full();
-        let Some(anonymiser) = &self.anonymiser else {
-            return real;
-        };
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some([before, shown]) = &*last
-            && Arc::ptr_eq(before, &real)
-        {
-            return Arc::clone(shown);
+        match &*self.disguise.load() {
+            None => real,
+            Some(disguise) => disguise.shown(real),
         }
-        let shown = Arc::new(Disguise(anonymiser).snapshot(&real));
-        *last = Some([real, Arc::clone(&shown)]);
-        shown
     }
 
     /// The address that a question is about; none if that cannot be told.
     pub fn real(&self, asked: IpAddr) -> Option<IpAddr> {
-        match &self.anonymiser {
+        match &*self.disguise.load() {
             None => Some(asked),
-            Some(anonymiser) => anonymiser.real(asked),
+            Some(disguise) => disguise.anonymiser.real(asked),
         }
     }
 
@@ -77,16 +66,46 @@ impl Shown {
     }
 }
 
-struct Disguise<'a>(&'a Anonymiser);
+/// A way to hide addresses, and what it showed last.
+pub struct Disguise {
+    anonymiser: Anonymiser,
+    /// The snapshot that was asked for last, and what was shown of it.
+    last: Mutex<Option<[Arc<Snapshot>; 2]>>,
+}
 
-impl Disguise<'_> {
+impl Disguise {
+    /// What the configuration asks for; the key of pseudonyms lives as long as this.
+    pub fn draw(anonymise: Anonymise) -> anyhow::Result<Option<Arc<Self>>> {
+        let anonymiser = match anonymise {
+            Anonymise::None => return Ok(None),
+            Anonymise::Prefix => Anonymiser::Prefix,
+            Anonymise::Keyed => Anonymiser::Keyed(Key::draw()?.secret),
+        };
+        Ok(Some(Arc::new(Self {
+            anonymiser,
+            last: Mutex::default(),
+        })))
+    }
+
+    fn shown(&self, real: Arc<Snapshot>) -> Arc<Snapshot> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some([before, shown]) = &*last
+            && Arc::ptr_eq(before, &real)
+        {
+            return Arc::clone(shown);
+        }
+        let shown = Arc::new(self.snapshot(&real));
+        *last = Some([real, Arc::clone(&shown)]);
+        shown
+    }
+
     fn snapshot(&self, snapshot: &Snapshot) -> Snapshot {
         let Snapshot {
             interfaces,
             names,
             published,
         } = snapshot;
-        let names = match (self.0, names) {
+        let names = match (&self.anonymiser, names) {
             (Anonymiser::Keyed(_), Some(names)) => Some(self.names(names, interfaces)),
             // A network has the name of its first address.
             (_, names) => names.clone(),
@@ -144,7 +163,7 @@ impl Disguise<'_> {
     }
 
     fn nodes(&self, hitters: &Hitters<IpAddr>) -> Hitters<IpAddr> {
-        merge(hitters, |node| self.0.show(node))
+        merge(hitters, |node| self.anonymiser.show(node))
     }
 
     /// Of those that become one, the largest: how many others they have together
@@ -154,7 +173,7 @@ impl Disguise<'_> {
             let mut shown: Vec<NodePeers> = Vec::new();
             // The largest first.
             for node in list {
-                let ip = self.0.show(node.ip);
+                let ip = self.anonymiser.show(node.ip);
                 if !shown.iter().any(|seen| seen.ip == ip) {
                     shown.push(NodePeers { ip, ..*node });
                 }
@@ -185,7 +204,10 @@ impl Disguise<'_> {
     }
 
     fn pair(&self, pair: Pair) -> Pair {
-        let (src, dst) = (self.0.show(pair.src()), self.0.show(pair.dst()));
+        let (src, dst) = (
+            self.anonymiser.show(pair.src()),
+            self.anonymiser.show(pair.dst()),
+        );
         // Both stay of their kind.
         Pair::between(src, dst).unwrap_or(pair)
     }
@@ -197,7 +219,7 @@ impl Disguise<'_> {
             let name = names.of(real);
             if name != OTHER {
                 // No two addresses have one pseudonym, so there is no clash.
-                let _ = prefixes.give(IpNet::from(self.0.show(real)), name, 0);
+                let _ = prefixes.give(IpNet::from(self.anonymiser.show(real)), name, 0);
             }
         };
         for view in interfaces {

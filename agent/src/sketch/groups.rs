@@ -29,6 +29,21 @@ impl Groups {
         }
     }
 
+    /// Goes on with other names. What was counted between two that are still there
+    /// stays; the others are forgotten.
+    pub fn renamed(&self, names: Arc<Names>) -> Self {
+        let mut renamed = Self::new(names);
+        let (old, new) = (&self.names, &renamed.names);
+        let number = |at: usize| new.number(old.name(at)).map(usize::from);
+        for (at, count) in self.counts.iter().enumerate() {
+            let ends = number(at / old.count()).zip(number(at % old.count()));
+            if let Some((src, dst)) = ends {
+                renamed.counts[src * new.count() + dst] = *count;
+            }
+        }
+        renamed
+    }
+
     /// Counts a batch.
     pub fn count(&mut self, pairs: &Pairs) {
         self.count_pairs(pairs.narrow.arrivals());
@@ -82,6 +97,28 @@ mod tests {
     use crate::names::Prefixes;
     use crate::service::Service;
     use crate::sketch::slot::Slot;
+
+    #[test]
+    fn what_is_counted_between_names_that_stay_stays() {
+        let names = |given: &[(&str, &str)]| {
+            let mut prefixes = Prefixes::new(9);
+            for (prefix, name) in given {
+                prefixes.give(prefix.parse().unwrap(), name, 0).unwrap();
+            }
+            Arc::new(prefixes.finish())
+        };
+        let mut groups = Groups::new(names(&[("10.0.0.0/8", "a"), ("11.0.0.0/8", "b")]));
+        // other, a, b
+        groups.counts = (0..9).map(|n| (n, 10 * n)).collect();
+        let groups = groups.renamed(names(&[("9.0.0.0/8", "c"), ("11.0.0.0/8", "b")]));
+        let seen: Vec<_> = groups
+            .seen()
+            .into_iter()
+            .map(|group| (group.src.to_string(), group.dst.to_string(), group.packets))
+            .collect();
+        let seen: Vec<_> = seen.iter().map(|(a, b, n)| (&**a, &**b, *n)).collect();
+        assert_eq!(seen, [("b", "b", 8), ("b", "other", 6), ("other", "b", 2)]);
+    }
 
     /// Many pairs, again and again, and as many names as there can be.
     #[test]

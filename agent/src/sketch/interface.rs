@@ -3,6 +3,8 @@
 //! its [`summary`](Interface::summary), or have an
 //! [`answer`](Interface::answer).
 
+mod change;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,6 +16,7 @@ use super::budget::Budget;
 use super::conversations;
 use super::groups::Groups;
 use super::past::Past;
+use super::renewal::Renewal;
 use super::ring::RingReader;
 use super::sketches::Blueprint;
 use super::slot::Slot;
@@ -49,8 +52,8 @@ pub struct Interface {
     name: String,
     tally: Arc<Tally>,
     ring: RingReader,
-    /// Rings that packets come through after this one.
-    next: VecDeque<RingReader>,
+    /// Rings that packets come through after this one, and how these are stored.
+    next: VecDeque<(RingReader, Option<Box<Renewal>>)>,
     /// Packets out of the ring that are not yet stored.
     in_hand: u64,
     /// When the oldest packet in the ring was first seen there.
@@ -137,17 +140,6 @@ impl Interface {
     /// Whether it shall vanish when it has ended.
     pub fn is_forgotten(&self) -> bool {
         self.forgotten
-    }
-
-    /// Reads this ring when the one before it has ended and is empty.
-    pub fn follow(&mut self, ring: RingReader) {
-        self.next.push_back(ring);
-    }
-
-    /// Goes on with the next ring, if there is one.
-    pub fn change_ring(&mut self) -> bool {
-        let next = self.next.pop_front();
-        next.map(|ring| self.ring = ring).is_some()
     }
 
     /// Stores a batch if one is due, or turns the window.

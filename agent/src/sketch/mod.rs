@@ -18,6 +18,7 @@ mod main_services;
 pub mod past;
 pub mod pipeline;
 mod query;
+pub mod renewal;
 pub mod ring;
 mod sampling;
 mod sketches;

@@ -1,5 +1,7 @@
 //! What live capture and replay share: rings, sketches, worker, snapshot.
 
+mod reload;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,6 +32,8 @@ use crate::export::metrics::Exporter;
 use crate::export::snapshot::Snapshot;
 use crate::names::Names;
 use crate::tally::Tally;
+
+pub use reload::Extent;
 
 /// Share of the capture buffers that rings may take.
 const RING_SHARE: u64 = 4;
@@ -113,10 +117,7 @@ impl Pipeline {
             requests: receiver,
             ended: ending,
             cut,
-            lists: Lists {
-                top,
-                watch: watch_list(config),
-            },
+            lists: lists(config, top),
             keep_ended,
             publishes: keep_ended || matches!(mode, Mode::Live(..)),
             names: names.clone(),
@@ -232,18 +233,6 @@ impl Pipeline {
         ring(self.slots(), self.handle.worker(), self.config.sketch.batch)
     }
 
-    /// Another ring for an interface, if its share has changed. The worker reads
-    /// it when the writer of the one before is dropped.
-    pub fn resize(&self, name: &str, tally: &Tally) -> Option<RingWriter> {
-        let slots = self.slots() as u64;
-        if tally.ring_slots.swap(slots, Relaxed) == slots {
-            return None;
-        }
-        let (writer, reader) = self.ring();
-        let sent = self.handle.send(Request::Ring(name.into(), reader));
-        sent.ok().map(|()| writer)
-    }
-
     /// Has an interface vanish when its writer is dropped.
     pub fn forget(&self, name: &str) {
         // A worker that is gone has forgotten all.
@@ -325,15 +314,16 @@ impl Pipeline {
     }
 }
 
-/// The pairs to watch, each once, however its addresses are written.
-fn watch_list(config: &Config) -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = Vec::new();
+/// What is published: lists of `top` entries, and the pairs to watch, each once,
+/// however its addresses are written.
+fn lists(config: &Config, top: usize) -> Lists {
+    let mut watch: Vec<Pair> = Vec::new();
     for pair in config.export.watch.iter().map(|watched| watched.0) {
-        if !pairs.contains(&pair) {
-            pairs.push(pair);
+        if !watch.contains(&pair) {
+            watch.push(pair);
         }
     }
-    pairs
+    Lists { top, watch }
 }
 
 #[cfg(test)]

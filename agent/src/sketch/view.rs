@@ -11,6 +11,7 @@ use crate::export::snapshot::{Exported, InterfaceView, Until, WindowView};
 use crate::tally::Tally;
 
 /// What pictures show.
+#[derive(PartialEq)]
 pub struct Lists {
     /// How many heavy hitters.
     pub top: usize,

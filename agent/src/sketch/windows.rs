@@ -9,11 +9,13 @@ use super::batch::Batch;
 use super::budget::Budget;
 use super::groups::Groups;
 use super::past::{Compared, Past};
+use super::renewal::Renewal;
 use super::sampling::Sampling;
 use super::sketches::Blueprint;
 use super::slot::Slot;
-use super::window::{Bounds, Place, Window, WindowClock, wall_clock};
+use super::window::{Bounds, Cadence, Place, Window, WindowClock, wall_clock};
 use crate::edge::Edge;
+use crate::names::Names;
 use crate::tally::{Ignored, Tally};
 
 /// The number of a window over all packets, among those that turn.
@@ -241,6 +243,31 @@ impl Windows {
         self.current.end = Some(self.current.start.saturating_add(clock.lasted(now)));
         let next = clock.turn(now, wall);
         self.turn(next)
+    }
+
+    /// Ends the window early, and goes on in another way.
+    pub fn renew(&mut self, renewal: Renewal) -> anyhow::Result<()> {
+        let (now, wall) = (Instant::now(), wall_clock());
+        if let WindowClock::Monotonic(clock) = &self.clock {
+            self.current.end = Some(self.current.start.saturating_add(clock.lasted(now)));
+        }
+        if let Some(rebuilt) = renewal.rebuilt {
+            (self.blueprint, self.budget) = rebuilt;
+        }
+        self.scale = renewal.scale;
+        let cadence = Cadence::new(renewal.origin, renewal.length, now);
+        let bounds = cadence.bounds(wall);
+        self.clock = WindowClock::Monotonic(cadence);
+        self.turn(bounds)
+    }
+
+    /// Counts between networks by other names.
+    pub fn rename(&mut self, names: Option<Arc<Names>>) {
+        let before = self.groups.take();
+        self.groups = names.map(|names| match before {
+            Some(before) => before.renamed(names),
+            None => Groups::new(names),
+        });
     }
 
     /// Begins anew, without the windows there were; how many packets were in them.

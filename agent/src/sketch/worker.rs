@@ -16,6 +16,7 @@ use super::answer::{About, WindowName};
 use super::batch::Cut;
 use super::interface::{Buffers, Interface, Progress};
 use super::query::{Queries, Query, Reply};
+use super::renewal::{Renewal, Rules};
 use super::ring::{RingReader, WorkerGone};
 use super::summary::Summary;
 use super::view::Lists;
@@ -28,8 +29,11 @@ use crate::systemd::Watchdog;
 pub enum Request {
     /// Work on this interface, too.
     Interface(Box<Interface>),
-    /// Packets of this interface come through another ring from now on.
-    Ring(String, RingReader),
+    /// Packets of this interface come through another ring from now on, and may have
+    /// to be stored in another way.
+    Ring(String, RingReader, Option<Box<Renewal>>),
+    /// Go by these from now on.
+    Rules(Box<Rules>),
     /// This interface is not to be seen any more when it has ended.
     Forget(String),
     /// Answer this.
@@ -157,7 +161,7 @@ impl State {
 
 impl Worker {
     /// Works until it is asked to finish and the last capture has ended.
-    pub fn run(self) -> anyhow::Result<()> {
+    pub fn run(mut self) -> anyhow::Result<()> {
         let mut state = State::default();
         // A replay ends with a fault: its answers would not be those of the file.
         let Cut::Linger(_) = self.cut else {
@@ -171,7 +175,7 @@ impl Worker {
         }
     }
 
-    fn run_on(&self, state: &mut State) -> anyhow::Result<()> {
+    fn run_on(&mut self, state: &mut State) -> anyhow::Result<()> {
         let mut buffers = Buffers::default();
         let mut published = Instant::now();
         let mut watchdog = Watchdog::from_environment();
@@ -210,7 +214,7 @@ impl Worker {
         }
     }
 
-    fn take_requests(&self, state: &mut State) -> anyhow::Result<()> {
+    fn take_requests(&mut self, state: &mut State) -> anyhow::Result<()> {
         loop {
             match self.requests.try_recv() {
                 Ok(Request::Interface(mut interface)) => {
@@ -218,11 +222,12 @@ impl Worker {
                     state.interfaces.push(*interface);
                     self.show(state);
                 }
-                Ok(Request::Ring(name, ring)) => {
+                Ok(Request::Ring(name, ring, renewal)) => {
                     if let Some(interface) = state.live(&name) {
-                        interface.follow(ring);
+                        interface.follow(ring, renewal);
                     }
                 }
+                Ok(Request::Rules(rules)) => self.adopt(*rules, state),
                 Ok(Request::Forget(name)) => {
                     if let Some(interface) = state.live(&name) {
                         interface.forget();
@@ -242,8 +247,22 @@ impl Worker {
         }
     }
 
+    /// Goes by other rules; what is published changes at the next publication.
+    fn adopt(&mut self, rules: Rules, state: &mut State) {
+        let (relist, rename) = (rules.lists != self.lists, rules.names != self.names);
+        for interface in &mut state.interfaces {
+            if relist {
+                interface.relist();
+            }
+            if rename {
+                interface.rename(rules.names.clone());
+            }
+        }
+        (self.cut, self.lists, self.names) = (rules.cut, rules.lists, rules.names);
+    }
+
     /// Goes round all interfaces once; whether there was anything to store.
-    fn work(&self, state: &mut State, buffers: &mut Buffers) -> anyhow::Result<bool> {
+    fn work(&mut self, state: &mut State, buffers: &mut Buffers) -> anyhow::Result<bool> {
         let (mut stored, mut at) = (false, 0);
         while at < state.interfaces.len() {
             state.at = Some(at);
@@ -262,7 +281,7 @@ impl Worker {
                 // Who drops a ring has named the next one before.
                 self.take_requests(state)?;
                 let interface = &mut state.interfaces[at];
-                if interface.change_ring() {
+                if interface.change_ring()? {
                     continue;
                 }
                 let keep = self.keep_ended && !interface.is_forgotten();

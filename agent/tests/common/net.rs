@@ -301,8 +301,9 @@ pub fn fetch(side: Option<&str>, port: u16, path: &str) -> Option<String> {
     };
     let request = "exec 3<>/dev/tcp/127.0.0.1/$0; \
                    printf 'GET %s HTTP/1.0\\r\\n\\r\\n' \"$1\" >&3; cat <&3";
-    let output = Cable::command(side, "bash")
-        .args(["-c", request, &port.to_string(), path])
+    // Who listens and never answers is no answer.
+    let output = Cable::command(side, "timeout")
+        .args(["20", "bash", "-c", request, &port.to_string(), path])
         .stderr(Stdio::null())
         .output()
         .ok()?;

@@ -1,0 +1,69 @@
+//! What is said of the whole agent: kept by the `metrics` crate, as these series stay.
+#![allow(clippy::disallowed_macros)]
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+
+use crate::panics;
+
+const DEVICE: &str = "crane_device_info";
+const PANICS: &str = "crane_thread_panics_total";
+const BUILD: &str = "crane_build_info";
+const RELOADED: &str = "crane_config_last_reload_successful";
+const RELOADED_AT: &str = "crane_config_last_reload_success_timestamp_seconds";
+
+/// Describes all of it, and says what is known at the start.
+pub fn begin(device: &str) {
+    describe();
+    gauge!(DEVICE, "device" => device.to_owned()).set(1.0);
+    gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+}
+
+/// Says how many panics there were.
+pub fn count_panics() {
+    for (thread, count) in panics::counted() {
+        counter!(PANICS, "thread" => thread).absolute(count);
+    }
+}
+
+/// Notes that sketches run on another device, if it is another.
+pub fn device_changed(before: &str, after: &str) {
+    gauge!(DEVICE, "device" => before.to_owned()).set(0.0);
+    gauge!(DEVICE, "device" => after.to_owned()).set(1.0);
+}
+
+/// Notes that the configuration was read, at the start or later, and whether it is
+/// in force.
+pub fn config_was_read(successful: bool) {
+    gauge!(RELOADED).set(f64::from(u8::from(successful)));
+    if successful {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        gauge!(RELOADED_AT).set(now.map_or(0.0, |now| now.as_secs_f64()));
+    }
+}
+
+fn describe() {
+    describe_counter!(
+        PANICS,
+        Unit::Count,
+        "Faults in the agent, by the kind of thread; it goes on after each."
+    );
+    describe_gauge!(
+        DEVICE,
+        Unit::Count,
+        "1, with the device the sketch runs on."
+    );
+    describe_gauge!(
+        RELOADED,
+        Unit::Count,
+        "1 if the configuration was in order when it was last read, 0 if the one before it is \
+         still in force."
+    );
+    describe_gauge!(
+        RELOADED_AT,
+        Unit::Seconds,
+        "When the configuration that is in force was read."
+    );
+    describe_gauge!(BUILD, Unit::Count, "1, with the version of the agent.");
+}

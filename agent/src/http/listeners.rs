@@ -1,0 +1,162 @@
+//! The addresses and the unix socket that connections come to. They may change while
+//! the agent runs; those that stay are kept open.
+
+use std::fs::Permissions;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::config;
+
+/// Connections that may wait to be accepted. Whoever comes when there is no room
+/// tries again only after a second, and the usual 128 are soon full.
+const BACKLOG: i32 = 1024;
+/// Ports below this one are for those who have a right to them.
+const FIRST_FREE: u16 = 1024;
+
+/// Where connections come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// An address, as it is configured.
+    Tcp(SocketAddr),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// A listener there.
+#[derive(Clone)]
+pub enum Listener {
+    /// On an address.
+    Tcp(Arc<TcpListener>),
+    /// On a unix socket.
+    Unix(Arc<UnixListener>),
+}
+
+/// All listeners and where they are.
+pub type Listeners = Vec<(Place, Listener)>;
+
+/// Takes ports and socket, so that a port in use is found before anything starts.
+pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
+    bind_beside(&Vec::new(), config)
+}
+
+/// What `config` asks for: those of `before` that it still names, and new ones.
+pub fn bind_beside(before: &Listeners, config: &config::Export) -> anyhow::Result<Listeners> {
+    let tcp = config.listen.iter().copied().map(Place::Tcp);
+    // Last: a file is left behind where anything fails after it.
+    let unix = config.socket.iter().cloned().map(Place::Unix);
+    let places: Vec<Place> = tcp.chain(unix).collect();
+    let several = config.listen.len() > 1;
+    let mut listeners = Listeners::new();
+    for place in &places {
+        let listener = match (before.iter().find(|(known, _)| known == place), place) {
+            (Some((_, listener)), _) => listener.clone(),
+            (None, Place::Tcp(address)) => {
+                let leaving = before.iter().filter(|(known, _)| !places.contains(known));
+                let leaving = leaving.filter_map(|(known, listener)| match (known, listener) {
+                    (Place::Tcp(known), Listener::Tcp(tcp)) => {
+                        (known.port() == address.port()).then_some(&**tcp)
+                    }
+                    _ => None,
+                });
+                let leaving: Vec<&TcpListener> = leaving.collect();
+                let tcp = bind_tcp(*address, &leaving, several);
+                let tcp = tcp.map_err(|error| match before.is_empty() {
+                    true => error,
+                    false => after_start(error, *address),
+                });
+                Listener::Tcp(Arc::new(tcp?))
+            }
+            (None, Place::Unix(path)) => Listener::Unix(Arc::new(bind_unix(path)?)),
+        };
+        listeners.push((place.clone(), listener));
+    }
+    Ok(listeners)
+}
+
+/// Listens on an address, also where those that are `leaving` have some of it: until
+/// they are closed they give way.
+fn bind_tcp(
+    address: SocketAddr,
+    leaving: &[&TcpListener],
+    several: bool,
+) -> anyhow::Result<TcpListener> {
+    let hint = match several {
+        true => " ([::] takes IPv4, too, and 0.0.0.0 every address)",
+        false => "",
+    };
+    let bound = match leaving {
+        [] => TcpListener::bind(address).and_then(|tcp| {
+            rustix::net::listen(&tcp, BACKLOG)?;
+            Ok(tcp)
+        }),
+        leaving => bind_with(address, leaving),
+    };
+    let tcp = bound.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            anyhow::anyhow!(
+                "{address} is in use by another program; choose another port with --listen{hint}"
+            )
+        }
+        _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
+    })?;
+    tcp.set_nonblocking(true)?;
+    Ok(tcp)
+}
+
+/// Says what a running agent may have given up.
+fn after_start(error: anyhow::Error, address: SocketAddr) -> anyhow::Error {
+    match address.port() < FIRST_FREE {
+        true => anyhow::anyhow!(
+            "{error:#} (the right to a port below {FIRST_FREE} is given up after the start, unless \
+             with --keep-privileges: restart it)"
+        ),
+        false => error,
+    }
+}
+
+/// Shares the port with these, all of which have to agree, for as long as it takes.
+fn bind_with(address: SocketAddr, others: &[&TcpListener]) -> io::Result<TcpListener> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    for other in others {
+        sockopt::set_socket_reuseport(other, true)?;
+    }
+    let bound = rustix::net::bind(&socket, &address);
+    let bound = bound.and_then(|()| rustix::net::listen(&socket, BACKLOG));
+    for other in others {
+        sockopt::set_socket_reuseport(other, false)?;
+    }
+    bound?;
+    sockopt::set_socket_reuseport(&socket, false)?;
+    Ok(socket.into())
+}
+
+fn bind_unix(path: &Path) -> anyhow::Result<UnixListener> {
+    let shown = path.display();
+    let left_over = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    if left_over {
+        anyhow::ensure!(
+            UnixStream::connect(path).is_err(),
+            "{shown} is in use by another program; choose another export.socket"
+        );
+        std::fs::remove_file(path).with_context(|| format!("cannot replace {shown}"))?;
+    }
+    let listener = UnixListener::bind(path).with_context(|| format!("cannot listen on {shown}"))?;
+    // For the agent's user and group, whatever the umask.
+    std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}

@@ -1,0 +1,34 @@
+//! How an interface goes on when the configuration has changed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::batch::Cut;
+use super::budget::Budget;
+use super::sketches::Blueprint;
+use super::view::Lists;
+use crate::config::length::WindowLength;
+use crate::names::Names;
+
+/// How packets are stored from the first one of another ring on. What came before
+/// stays in the window that ends there.
+pub struct Renewal {
+    /// When the first windows of all began: those of the same length turn together.
+    pub origin: Instant,
+    /// How long windows are.
+    pub length: WindowLength,
+    /// Packets that each packet stands for.
+    pub scale: u64,
+    /// How sketches are built and out of which memory, if that has changed.
+    pub rebuilt: Option<(Arc<Blueprint>, Budget)>,
+}
+
+/// What the worker goes by, whatever the interface.
+pub struct Rules {
+    /// When a batch is stored.
+    pub cut: Cut,
+    /// What is published of each interface.
+    pub lists: Lists,
+    /// Names of networks, if there are any.
+    pub names: Option<Arc<Names>>,
+}
