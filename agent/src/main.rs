@@ -5,7 +5,7 @@
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
 //! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`], [`endpoint`],
 //! [`names`], [`protocol`], [`service`], [`batches`] and [`tally`]. [`eval`] measures,
-//! [`report`] tells of a replay, and [`commands`] put it all together. `tests/rooms.rs`
+//! [`report`] tells of a replay, [`top`] shows a running agent, and [`commands`] put it all together. `tests/rooms.rs`
 //! holds these arrows.
 
 mod batches;
@@ -33,6 +33,8 @@ mod sketch;
 mod stop;
 mod systemd;
 mod tally;
+mod terminal;
+mod top;
 mod units;
 
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ mod version;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crane_model::DeviceChoice;
@@ -252,6 +253,12 @@ pub struct Top {
     /// By what to order: packets or bytes.
     #[arg(long, value_enum, default_value_t = By::Packets)]
     pub by: By,
+    /// Print the lists once, as where the output is no terminal.
+    #[arg(long)]
+    pub once: bool,
+    /// How often to ask the agent.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
     #[command(flatten)]
     pub ask: Ask,
 }
@@ -343,6 +350,15 @@ fn replay_window(text: &str) -> Result<ReplayWindow, String> {
             .parse()
             .map(ReplayWindow::Length)
             .map_err(|error| format!("{error}; or write `whole`")),
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    const LIMITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+    let interval = text.parse::<WindowLength>().map(|length| length.0);
+    match interval {
+        Ok(interval) if interval >= LIMITS.0 && interval <= LIMITS.1 => Ok(interval),
+        _ => Err("write a time from 100ms to 1h, like 1s or 500ms".into()),
     }
 }
 
