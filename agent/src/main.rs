@@ -39,13 +39,14 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 /// Exit code of a bad configuration, as in sysexits.h.
 const BAD_CONFIG: u8 = 78;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let matches = commands::command().get_matches();
+    let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(cli.quiet, cli.verbose, cli.log_format);
     match commands::run(cli.command) {
         Ok(code) => code,

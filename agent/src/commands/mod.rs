@@ -16,7 +16,10 @@ use clap::CommandFactory;
 
 use crate::capture::{devices, synthetic};
 use crate::cli::{Cli, Command, SketchArgs};
+use crate::columns::Columns;
 use crate::plain;
+
+pub use manual::command;
 
 /// Runs a command; the exit code is its answer.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -29,6 +32,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Query(args) => ask::query(&args, &mut out)?,
         Command::Top(args) => ask::top(&args, &mut out)?,
         Command::Interfaces => {
+            let mut table = Columns::new(&["interface", "is", "addresses"], &[]);
             for device in devices::list()? {
                 let state = if device.flags.is_up() { "up" } else { "down" };
                 let addresses: Vec<String> = device
@@ -36,13 +40,10 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
                     .iter()
                     .map(|address| address.addr.to_string())
                     .collect();
-                writeln!(
-                    out,
-                    "{:<16} {state:<5} {}",
-                    plain::text(&device.name),
-                    addresses.join(" ")
-                )?;
+                let name = plain::text(&device.name).into_owned();
+                table.push(vec![name, state.into(), addresses.join(" ")]);
             }
+            table.write(&mut out)?;
         }
         Command::CheckConfig { file } => {
             let loaded = configure::configure(Some(&file), &SketchArgs::default())?;

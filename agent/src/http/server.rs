@@ -116,6 +116,15 @@ fn bind_tcp(address: SocketAddr, several: bool) -> anyhow::Result<TcpListener> {
                 "{address} is in use by another program; choose another port with --listen{hint}"
             )
         }
+        std::io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+            "no permission to listen on {address}: ports below 1024 need root or \
+             CAP_NET_BIND_SERVICE; choose another with --listen"
+        ),
+        std::io::ErrorKind::AddrNotAvailable => anyhow::anyhow!(
+            "{} is no address of this machine (`crane-agent interfaces` lists them); choose \
+             another with --listen",
+            address.ip()
+        ),
         _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
     })?;
     rustix::net::listen(&tcp, BACKLOG)?;

@@ -97,13 +97,17 @@ fn heading(state: &State, look: Look, width: usize) -> Line<'static> {
     let seconds = hitters.map_or_else(String::new, |hitters| {
         format!(", {}", units::duration(hitters.state.seconds))
     });
-    let left = format!("crane-agent at {agent}  {name}{of}  {window} window{seconds}");
+    let mut left = format!("{agent}  {name}{of}  {window} window{seconds}");
     let (right, style) = match (&state.trouble, state.paused) {
         (Some(_), _) => ("GONE", look.warning()),
         (None, true) => ("PAUSED", look.colour(Color::Yellow)),
         (None, false) => ("live", look.colour(Color::Green)),
     };
     let room = width.saturating_sub(right.len() + GAP);
+    let program = "crane-agent at ";
+    if program.len() + left.chars().count() <= room {
+        left.insert_str(0, program);
+    }
     let bold = Style::new().add_modifier(Modifier::BOLD);
     Line::from(vec![
         Span::styled(fit(&left, room, false), bold),
@@ -162,7 +166,8 @@ fn headline(state: &State, look: Look, width: usize) -> Line<'static> {
             _ => None,
         };
         let who = format!("peers of {}", crate::names::show(ip, name));
-        return Line::from(vec![Span::styled(who, chosen), Span::raw("  Esc: back")]);
+        let which = "  those among the heaviest; Esc: back";
+        return Line::from(vec![Span::styled(who, chosen), Span::raw(which)]);
     }
     let titles = |long: bool| {
         let each = Tab::ALL.into_iter().enumerate().map(move |(at, tab)| {

@@ -80,7 +80,7 @@ pub fn press(state: &mut State, key: KeyEvent) -> Then {
         KeyCode::Up | KeyCode::Char('k') => state.step(-1),
         KeyCode::PageDown => state.step(page),
         KeyCode::PageUp => state.step(-page),
-        KeyCode::Home => state.to_the_top(),
+        KeyCode::Home => state.reset_cursor(),
         KeyCode::End => state.step(isize::MAX),
         KeyCode::Left | KeyCode::Char('h') => state.end = 0,
         KeyCode::Right | KeyCode::Char('l') => state.end = 1,
@@ -105,5 +105,5 @@ fn write(state: &mut State, key: KeyCode) {
         KeyCode::Char(c) if !c.is_control() => state.filter.push(c),
         _ => {}
     }
-    state.to_the_top();
+    state.reset_cursor();
 }

@@ -20,6 +20,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::http::client::Agent;
+use crate::panics;
 use crate::sketch::answer::{By, WindowName};
 use crate::stop::{self, Hangup};
 use crate::units::Units;
@@ -88,6 +89,7 @@ fn show(
 ) -> anyhow::Result<()> {
     let mut asked = state.wanted();
     while !stop::asked() {
+        panics::provoke("top", state.interface().0);
         terminal.draw(|frame| draw::draw(state, look, frame))?;
         // Draws again after a key, news, or a second that the agent is silent.
         let silent = state.silent();

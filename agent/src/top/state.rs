@@ -211,7 +211,7 @@ impl State {
     pub fn show(&mut self, tab: Tab) {
         self.tab = tab;
         self.opened.clear();
-        self.to_the_top();
+        self.reset_cursor();
     }
 
     /// The next tab, or the one before.
@@ -231,7 +231,7 @@ impl State {
         if let Some(ip) = addresses.get(self.end).or(addresses.last()) {
             self.opened.push(*ip);
             self.filter.clear();
-            self.to_the_top();
+            self.reset_cursor();
         } else if self.tab == Tab::Interfaces {
             self.interface = Some(row.key.clone());
             self.show(Tab::Pairs);
@@ -243,7 +243,7 @@ impl State {
         if self.opened.pop().is_none() {
             self.filter.clear();
         }
-        self.to_the_top();
+        self.reset_cursor();
     }
 
     /// The interface after this one, or before it.
@@ -255,7 +255,7 @@ impl State {
         let step = if back { count - 1 } else { 1 };
         let next = (at.max(1) - 1 + step) % count;
         self.interface = self.interfaces().get(next).map(|name| (*name).to_owned());
-        self.to_the_top();
+        self.reset_cursor();
     }
 
     /// The other window.
@@ -267,7 +267,7 @@ impl State {
     }
 
     /// The cursor to the first row, to stay there.
-    pub fn to_the_top(&mut self) {
+    pub fn reset_cursor(&mut self) {
         (self.row, self.followed, self.end) = (0, None, 0);
     }
 }
