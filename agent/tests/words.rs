@@ -52,6 +52,8 @@ fn texts() -> Vec<(String, String)> {
         "CHANGELOG.md",
         "docs/speed.md",
         "docs/reference.md",
+        "docs/replay.md",
+        "docs/questions.md",
         "agent/crane-agent.toml",
         "agent/tests/golden/metrics.txt",
         "agent/tests/golden/clients.txt",
