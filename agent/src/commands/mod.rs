@@ -16,7 +16,6 @@ use clap::CommandFactory;
 
 use crate::capture::{devices, synthetic};
 use crate::cli::{Cli, Command, SketchArgs};
-use crate::columns::Columns;
 use crate::plain;
 
 pub use manual::command;
@@ -32,7 +31,6 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Query(args) => ask::query(&args, &mut out)?,
         Command::Top(args) => ask::top(&args, &mut out)?,
         Command::Interfaces => {
-            let mut table = Columns::new(&["interface", "is", "addresses"], &[]);
             for device in devices::list()? {
                 let state = if device.flags.is_up() { "up" } else { "down" };
                 let addresses: Vec<String> = device
@@ -40,10 +38,11 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
                     .iter()
                     .map(|address| address.addr.to_string())
                     .collect();
-                let name = plain::text(&device.name).into_owned();
-                table.push(vec![name, state.into(), addresses.join(" ")]);
+                let (name, addresses) = (plain::text(&device.name), addresses.join(" "));
+                let line = format!("{name:<16} {state:<5} {addresses}");
+                // No head: scripts read the first word of each line.
+                writeln!(out, "{}", line.trim_end())?;
             }
-            table.write(&mut out)?;
         }
         Command::CheckConfig { file } => {
             let loaded = configure::configure(Some(&file), &SketchArgs::default())?;
