@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use tracing::Level;
 
-use crate::plain;
+use crate::{plain, terminal};
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -33,7 +33,7 @@ pub fn start(quiet: bool, verbose: u8, format: LogFormat) {
         .with_writer(io::stderr)
         .with_max_level(level)
         .with_target(false)
-        .with_ansi(io::stderr().is_terminal());
+        .with_ansi(terminal::has_colours(io::stderr().is_terminal()));
     match format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => {

@@ -5,7 +5,7 @@
 //! [`http`]. A room calls only those further on; [`http`] also asks back, at the
 //! [`sketch`]. All know [`config`] and the words [`packet`], [`edge`], [`endpoint`],
 //! [`names`], [`protocol`], [`service`], [`batches`] and [`tally`]. [`eval`] measures,
-//! [`report`] tells of a replay, and [`commands`] put it all together. `tests/rooms.rs`
+//! [`report`] tells of a replay, [`top`] shows a running agent, and [`commands`] put it all together. `tests/rooms.rs`
 //! holds these arrows.
 
 mod batches;
@@ -33,17 +33,20 @@ mod sketch;
 mod stop;
 mod systemd;
 mod tally;
+mod terminal;
+mod top;
 mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 /// Exit code of a bad configuration, as in sysexits.h.
 const BAD_CONFIG: u8 = 78;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let matches = commands::command().get_matches();
+    let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(cli.quiet, cli.verbose, cli.log_format);
     match commands::run(cli.command) {
         Ok(code) => code,

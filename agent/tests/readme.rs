@@ -1,4 +1,4 @@
-//! What the README shows is what the agent prints.
+//! What the README and the pages it leads to show is what the agent prints.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -8,9 +8,12 @@ use std::process::{Command, Stdio};
 
 use common::{AGENT, Running, free_port, stderr, workspace};
 
-/// Commands of the README, and what it says that they print.
-fn examples() -> Vec<(Vec<String>, Vec<String>)> {
-    let text = std::fs::read_to_string(workspace().join("README.md")).unwrap();
+/// Where examples are.
+const PAGES: [&str; 3] = ["README.md", "docs/replay.md", "docs/questions.md"];
+
+/// Commands of a page, and what it says that they print.
+fn examples(page: &str) -> Vec<(Vec<String>, Vec<String>)> {
+    let text = std::fs::read_to_string(workspace().join(page)).unwrap();
     let blocks = text
         .split("\n```\n")
         .filter(|block| block.starts_with("$ "));
@@ -35,6 +38,12 @@ fn in_folder(folder: &Path) -> Command {
 }
 
 #[test]
+fn the_readme_is_read_in_three_minutes() {
+    let text = std::fs::read_to_string(workspace().join("README.md")).unwrap();
+    assert!(text.lines().count() <= 150);
+}
+
+#[test]
 fn what_the_readme_shows_is_printed() {
     let folder = tempfile::tempdir().unwrap();
     let sample = |args: &[&str]| {
@@ -55,9 +64,10 @@ fn what_the_readme_shows_is_printed() {
         .stderr(Stdio::piped());
     let mut running = Running::start(&mut serving);
     running.wait_for_line("all packets replayed");
-    let examples = examples();
-    assert!(examples.len() >= 5, "{examples:?}");
-    for (words, shown) in examples {
+    for page in PAGES {
+        assert!(examples(page).len() >= 2, "{page}");
+    }
+    for (words, shown) in PAGES.into_iter().flat_map(examples) {
         let mut command = in_folder(folder.path());
         command.args(&words);
         if words[0] != "replay" {

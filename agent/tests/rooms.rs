@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Every room and the rooms it may use. What is not named here lies flat in
 /// `src` and uses no room.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("config", &[]),
     ("decode", &["config"]),
     ("export", &[]),
@@ -16,11 +16,12 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("http", &["config", "export", "sketch"]),
     ("eval", &["capture", "config", "sketch"]),
     ("report", &["eval", "sketch"]),
+    ("top", &["http", "report", "sketch"]),
     ("cli", &["capture", "config", "eval", "sketch"]),
     (
         "commands",
         &[
-            "capture", "cli", "config", "eval", "export", "http", "report", "sketch",
+            "capture", "cli", "config", "eval", "export", "http", "report", "sketch", "top",
         ],
     ),
 ];

@@ -53,6 +53,8 @@ fn texts() -> Vec<(String, String)> {
         "docs/speed.md",
         "docs/reference.md",
         "docs/operations.md",
+        "docs/replay.md",
+        "docs/questions.md",
         "agent/crane-agent.toml",
         "agent/tests/golden/metrics.txt",
         "agent/tests/golden/clients.txt",

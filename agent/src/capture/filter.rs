@@ -71,7 +71,12 @@ pub fn check(filter: &str) -> Result<(), Refusal> {
 
 /// The filter of a command line.
 pub fn parse(filter: &str) -> Result<String, String> {
-    let checked = check(filter).map_err(|refusal| refusal.reason().to_owned());
+    let checked = check(filter).map_err(|refusal| {
+        let why = refusal.reason();
+        format!(
+            "{why}; write it as for tcpdump, like 'host 10.0.0.1 and port 443' (pcap-filter(7))"
+        )
+    });
     checked.map(|()| filter.to_owned())
 }
 

@@ -6,6 +6,7 @@ mod version;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crane_model::DeviceChoice;
@@ -26,7 +27,7 @@ pub use model::{CodeKind, Eval, Part, Train};
 /// pairs of addresses per interface, and exports the heavy hitters to
 /// Prometheus.
 #[derive(Debug, Parser)]
-#[command(version, long_version = version::long(), about, after_help = EXAMPLES, propagate_version = true)]
+#[command(version, long_version = version::long(), about, after_help = VARIABLES, propagate_version = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -44,17 +45,7 @@ pub struct Cli {
     pub log_format: LogFormat,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  crane-agent run                          capture on all interfaces that are up
-  crane-agent run -i eth0 --listen 127.0.0.1:9732
-  crane-agent replay traffic.pcap          who was heavy in this file?
-  crane-agent replay traffic.pcapng.gz --window 60s
-  crane-agent replay traffic.pcap --format json | jq .captures[0].top
-  crane-agent replay captures/ --merge --ask 10.0.0.1,10.0.0.2
-  crane-agent top                          who is heavy at the running agent?
-  crane-agent query --src 10.0.0.1 --dst 10.0.0.2
-
+const VARIABLES: &str = "\
 Every key of the configuration file can also be set by a variable:
 CRANE_SECTION_KEY, like CRANE_CAPTURE_SNAPLEN=128. Flags win over variables,
 variables over the file.";
@@ -75,7 +66,7 @@ pub enum Command {
     Train(Train),
     /// Ask a running agent about a pair, networks or a node.
     Query(Query),
-    /// Show who is heavy at a running agent now.
+    /// Show who is heavy at a running agent now, live on a terminal.
     Top(Top),
     /// List the interfaces of this machine.
     Interfaces,
@@ -172,7 +163,7 @@ pub struct Replay {
     #[arg(long, hide = true)]
     pub no_sketch: bool,
     /// How many pairs, sources and destinations to show. Default: 10, or `export.top`.
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = count)]
     pub top: Option<NonZero<usize>>,
     /// By what to order them: packets or bytes.
     #[arg(long, value_enum, default_value_t = By::Packets)]
@@ -213,7 +204,7 @@ pub struct Replay {
 /// `crane-agent query`
 #[derive(Debug, Args)]
 #[command(
-    after_help = QUERY_EXAMPLES,
+    after_help = QUERY_ANSWER,
     override_usage = QUERY_USAGE,
     group = clap::ArgGroup::new("whom").args(["src", "node"]).required(true)
 )]
@@ -229,7 +220,7 @@ pub struct Query {
     #[arg(long, conflicts_with = "node")]
     pub both: bool,
     /// All that this node sends and receives.
-    #[arg(long, value_name = "IP", conflicts_with_all = ["src", "dst"])]
+    #[arg(long, value_name = "IP", conflicts_with_all = ["src", "dst"], value_parser = address)]
     pub node: Option<IpAddr>,
     #[command(flatten)]
     pub ask: Ask,
@@ -240,12 +231,7 @@ const QUERY_USAGE: &str = "\
 crane-agent query --src <SRC> --dst <DST> [--both] [OPTIONS]
        crane-agent query --node <IP> [OPTIONS]";
 
-const QUERY_EXAMPLES: &str = "\
-Examples:
-  crane-agent query --src 10.0.0.1 --dst 10.0.0.2
-  crane-agent query --src 10.0.0.0/8 --dst '*' --both
-  crane-agent query --node 2001:db8::53 --window current --format json
-
+const QUERY_ANSWER: &str = "\
 An answer is an estimate, the interval that holds the truth in nine of ten cases
 (90 %), and what is certain, whatever the traffic; or it is exact.";
 
@@ -255,6 +241,12 @@ pub struct Top {
     /// By what to order: packets or bytes.
     #[arg(long, value_enum, default_value_t = By::Packets)]
     pub by: By,
+    /// Print the lists once, as where the output is no terminal.
+    #[arg(long)]
+    pub once: bool,
+    /// How often to ask the agent.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
     #[command(flatten)]
     pub ask: Ask,
 }
@@ -271,7 +263,8 @@ pub struct Ask {
     /// Only this interface.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
-    /// Which window. Default: the last complete one, the current one until there is one.
+    /// Which window. Default: the last complete one, the current one until there is one;
+    /// where `top` is live, the current one.
     #[arg(long, value_enum)]
     pub window: Option<WindowName>,
     /// How to show the answer.
@@ -346,6 +339,25 @@ fn replay_window(text: &str) -> Result<ReplayWindow, String> {
             .parse()
             .map(ReplayWindow::Length)
             .map_err(|error| format!("{error}; or write `whole`")),
+    }
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    let wrong = |_| "write an address like 10.0.0.1 or 2001:db8::1; a network goes with --src";
+    text.trim().parse().map_err(wrong).map_err(str::to_owned)
+}
+
+fn count(text: &str) -> Result<NonZero<usize>, String> {
+    let wrong = |_| "write a whole number from 1 on".to_owned();
+    text.parse().map_err(wrong)
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    const LIMITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+    let interval = text.parse::<WindowLength>().map(|length| length.0);
+    match interval {
+        Ok(interval) if interval >= LIMITS.0 && interval <= LIMITS.1 => Ok(interval),
+        _ => Err("write a time from 100ms to 1h, like 1s or 500ms".into()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `crane-agent query` and `crane-agent top`: clients of a running agent.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
 use serde::Serialize;
@@ -17,6 +17,8 @@ use crate::plain;
 use crate::report;
 use crate::sketch::answer::{By, WindowName};
 use crate::sketch::estimate::Estimate;
+use crate::terminal;
+use crate::top;
 use crate::units::{self, Units};
 
 /// Where the password is that goes with --user, if in no file.
@@ -137,8 +139,25 @@ impl EstimateTable {
     }
 }
 
-/// Shows who is heavy.
+/// Shows who is heavy: live on a terminal, else once.
 pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
+    if args.once || args.ask.format == ReportFormat::Json || !terminal::is_live() {
+        return top_once(args, out);
+    }
+    top::run(top::Options {
+        agent: agent(&args.ask)?,
+        interface: args.ask.interface.clone(),
+        // What moves is the current one.
+        window: args.ask.window.unwrap_or(WindowName::Current),
+        by: args.by,
+        units: Units::of(args.ask.exact),
+        interval: args.interval,
+        colours: terminal::has_colours(io::stdout().is_terminal()),
+    })
+}
+
+/// Prints who is heavy.
+fn top_once(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
     let mut parameters = common(&args.ask);
     let by = match args.by {
         By::Bytes => "bytes",

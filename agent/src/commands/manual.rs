@@ -43,6 +43,25 @@ pub fn write_all(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The command line, whose help ends with the examples of the manual.
+pub fn command() -> clap::Command {
+    let with_examples = |command: clap::Command| {
+        let help = help(&command);
+        command.after_help(help)
+    };
+    with_examples(Cli::command()).mut_subcommands(with_examples)
+}
+
+/// Examples, and what the command line itself says behind its options.
+fn help(command: &clap::Command) -> String {
+    let page = pages::of(command.get_name());
+    let examples = page.examples.iter();
+    let examples = examples.map(|(example, meaning)| format!("  {example}\n      {meaning}\n"));
+    let rest = command.get_after_help();
+    let rest = rest.map_or_else(String::new, |rest| format!("\n{rest}"));
+    format!("Examples:\n{}{rest}", examples.collect::<String>())
+}
+
 /// A command without the name of the program.
 fn short(name: &str) -> &str {
     name.strip_prefix("crane-agent-").unwrap_or(name)

@@ -19,6 +19,8 @@ use crate::capture::{devices, synthetic};
 use crate::cli::{Cli, Command, SketchArgs};
 use crate::plain;
 
+pub use manual::command;
+
 /// Runs a command; the exit code is its answer.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
@@ -37,12 +39,10 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
                     .iter()
                     .map(|address| address.addr.to_string())
                     .collect();
-                writeln!(
-                    out,
-                    "{:<16} {state:<5} {}",
-                    plain::text(&device.name),
-                    addresses.join(" ")
-                )?;
+                let (name, addresses) = (plain::text(&device.name), addresses.join(" "));
+                let line = format!("{name:<16} {state:<5} {addresses}");
+                // No head: scripts read the first word of each line.
+                writeln!(out, "{}", line.trim_end())?;
             }
         }
         Command::CheckConfig { file } => {

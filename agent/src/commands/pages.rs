@@ -91,7 +91,10 @@ const ALL: Page = Page {
             "crane-agent replay traffic.pcap",
             "Who was heavy in this file?",
         ),
-        ("crane-agent top", "Who is heavy at the running agent?"),
+        (
+            "crane-agent top",
+            "Who is heavy at the running agent? Live; q quits, ? explains keys.",
+        ),
         (
             "crane-agent query --src 10.0.0.1 --dst 10.0.0.2",
             "What does it know of this pair?",
@@ -196,6 +199,9 @@ const TRAIN: Page = Page {
     see: PROGRAM,
 };
 
+/// Says that colours are not wanted.
+const NO_COLOR: (&str, &str) = ("NO_COLOR", "If set to anything, there are no colours.");
+
 /// Variables of what asks a running agent.
 const ASKED_BY: Entries = &[(
     "CRANE_PASSWORD",
@@ -239,11 +245,15 @@ const QUERY: Page = Page {
 const TOP: Page = Page {
     files: QUERY.files,
     exit: ASKING,
-    environment: ASKED_BY,
+    environment: &[ASKED_BY[0], NO_COLOR],
     examples: &[
         (
             "crane-agent top",
-            "Who was heavy in the last complete window?",
+            "Live: tabs, sort, filter, peers of an address. ? explains keys, q quits.",
+        ),
+        (
+            "crane-agent top --once",
+            "Prints who was heavy in the last complete window, as where the output is no terminal.",
         ),
         (
             "crane-agent top --by bytes -i eth0",

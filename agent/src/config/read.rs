@@ -21,6 +21,9 @@ use crate::plain;
 /// The largest configuration.
 const MOST: Size = Size(1 << 20);
 
+/// How alike a key has to be to be meant: the share of its letters that are right.
+const ALIKE: f64 = 0.6;
+
 /// A configuration that cannot be used; ends the program with exit code 78.
 #[derive(Debug)]
 pub struct ConfigError {
@@ -96,6 +99,7 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
         if !written.is_empty() && !written.contains('\n') && !message.contains(written) {
             message = format!("{written}: {message}");
         }
+        message += &suggestion(&message);
         if TOP
             .iter()
             .any(|key| message.contains(&format!("unknown field `{key}`")))
@@ -129,6 +133,24 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
     })?;
     let table = toml::from_str(&text).map_err(explain)?;
     Ok((config, table))
+}
+
+/// The key that was meant, if an error is about one that there is not.
+fn suggestion(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let written = quoted
+        .next()
+        .filter(|_| message.starts_with("unknown field"));
+    let alike = |key: &str| {
+        written.map_or(0.0, |written| {
+            strsim::normalized_damerau_levenshtein(written, key)
+        })
+    };
+    let meant = quoted.max_by(|one, other| alike(one).total_cmp(&alike(other)));
+    match meant.filter(|key| alike(key) > ALIKE) {
+        Some(key) => format!("; did you mean `{key}`?"),
+        None => String::new(),
+    }
 }
 
 /// Where entries are written that others may contradict.

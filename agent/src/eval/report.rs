@@ -1,11 +1,13 @@
 //! The figures of all methods, for people and programs.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use serde::Serialize;
 
 use super::intervals::Intervals;
 use super::score::Score;
+use crate::columns::Columns;
 use crate::plain;
 
 /// All methods on one stream.
@@ -65,6 +67,10 @@ enum Best {
     Neither,
 }
 
+/// Columns that stand beside each other, in 80 letters: how far off, the heaviest, how
+/// sure and of nodes, memory and speed.
+const BLOCKS: [Range<usize>; 4] = [0..7, 7..12, 12..18, 18..21];
+
 const COLUMNS: [Column; 21] = [
     ("ARE", |f| f.score.are, Best::Low),
     ("AAE", |f| f.score.aae, Best::Low),
@@ -114,38 +120,50 @@ impl Report {
         writeln!(out)
     }
 
-    /// A table; the best value of each column has a star. The exact map, which
+    /// Tables; the best value of each column has a star. The exact map, which
     /// takes what memory it needs, is left out of that.
     pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
         let (edges, distinct, bytes) = (self.edges, self.distinct, self.memory_bytes);
         writeln!(
             out,
-            "{}: {edges} arrivals of {distinct} edges, {bytes} bytes for each method\n",
+            "{}: {edges} arrivals of {distinct} edges, {bytes} bytes for each method",
             plain::text(&self.stream)
         )?;
-        write!(out, "{:<12}", "")?;
-        for (head, _, _) in COLUMNS {
-            write!(out, " {head:>11}")?;
+        let failed = self.results.iter();
+        for (method, error) in failed.filter_map(|one| Some((&one.method, one.error.as_ref()?))) {
+            writeln!(out, "  {method}: {error}")?;
         }
-        writeln!(out)?;
-        for figures in &self.results {
-            write!(out, "{:<12}", figures.method)?;
-            if let Some(error) = &figures.error {
-                writeln!(out, " {error}")?;
-                continue;
-            }
-            for (_, value, best) in COLUMNS {
-                let text = value(figures).map_or("–".to_owned(), short);
-                let star = if self.is_best(figures, value, best) {
-                    "*"
-                } else {
-                    ""
-                };
-                write!(out, " {:>11}", format!("{text}{star}"))?;
-            }
-            writeln!(out)?;
+        for block in BLOCKS {
+            self.write_block(out, COLUMNS.get(block).unwrap_or_default())?;
         }
         writeln!(out, "\n* best of the methods within the budget")
+    }
+
+    /// Some of the columns, without those that nobody has a figure for.
+    fn write_block(&self, out: &mut impl Write, columns: &[Column]) -> io::Result<()> {
+        let measured = self.results.iter().filter(|one| one.error.is_none());
+        let measured: Vec<&Figures> = measured.collect();
+        let known = |(_, value, _): &&Column| measured.iter().any(|one| value(one).is_some());
+        let columns: Vec<&Column> = columns.iter().filter(known).collect();
+        if columns.is_empty() {
+            return Ok(());
+        }
+        let heads: Vec<&str> = columns.iter().map(|(head, ..)| *head).collect();
+        let mut table = Columns::new(&["method"], &heads);
+        for figures in measured {
+            let mut row = vec![figures.method.clone()];
+            row.extend(columns.iter().map(|(_, value, best)| {
+                let text = value(figures).map_or("–".to_owned(), short);
+                match self.is_best(figures, *value, *best) {
+                    true => text + "*",
+                    // Digits stand below digits.
+                    false => text + " ",
+                }
+            }));
+            table.push(row);
+        }
+        writeln!(out)?;
+        table.write(out)
     }
 
     fn is_best(&self, figures: &Figures, value: fn(&Figures) -> Option<f64>, best: Best) -> bool {

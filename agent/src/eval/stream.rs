@@ -61,7 +61,13 @@ fn text(input: &mut dyn BufRead, limit: usize) -> anyhow::Result<Vec<Weighted>> 
     let (mut arrivals, mut sum) = (Vec::new(), 0u64);
     for (number, line) in input.lines().enumerate() {
         let at = || format!("line {}", number + 1);
-        let line = line.with_context(at)?;
+        let no_text = || {
+            format!(
+                "{}: no text; captures are read by `crane-agent replay`",
+                at()
+            )
+        };
+        let line = line.with_context(no_text)?;
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;

@@ -77,25 +77,53 @@ pub fn get<T: DeserializeOwned>(
         .split_once("\r\n\r\n")
         .with_context(|| format!("{agent} gives no HTTP answer{hint}"))?;
     let status = head.split(' ').nth(1).unwrap_or_default();
-    let foreign = || format!("{agent} does not answer as an agent does (status {status})");
+    let foreign = || {
+        format!(
+            "{agent} does not answer as an agent does (status {status}): is that its port? \
+             The agent's log names it, 9732 unless told otherwise"
+        )
+    };
     if status != "200" {
-        let refusal: ErrorAnswer = serde_json::from_str(body).with_context(foreign)?;
+        let refusal = serde_json::from_str(body);
+        let refusal: ErrorAnswer = refusal.map_err(|_| anyhow::anyhow!(foreign()))?;
         bail!("{}", refusal.error);
     }
-    serde_json::from_str(body).with_context(foreign)
+    serde_json::from_str(body).map_err(|error| anyhow::anyhow!("{}: {error}", foreign()))
 }
 
 fn unreachable(agent: &str) -> String {
-    format!("no agent answers at {agent}; is it running? name another with --agent")
+    format!(
+        "no agent answers at {agent}; is it running? start one with `crane-agent run`, or name \
+         another with --agent"
+    )
 }
 
 fn connect(agent: &str, address: &str) -> anyhow::Result<TcpStream> {
-    let addresses = address.to_socket_addrs();
-    let addresses = addresses.with_context(|| format!("{agent:?} is not host:port"))?;
-    let mut streams = addresses.map(|address| TcpStream::connect_timeout(&address, PATIENCE));
-    let stream = streams
-        .find_map(Result::ok)
-        .with_context(|| unreachable(agent))?;
+    let addresses = address.to_socket_addrs().with_context(|| {
+        let port = address
+            .rsplit_once(':')
+            .map(|(_, port)| port.parse::<u16>());
+        match port {
+            Some(Ok(_)) => format!("the host of {agent} is not known: check its name"),
+            _ => format!("{agent:?} is not host:port: write it like 127.0.0.1:9732"),
+        }
+    })?;
+    let mut refused = None;
+    let mut stream = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(connected) => {
+                stream = Some(connected);
+                break;
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    let stream = match (stream, refused) {
+        (Some(stream), _) => stream,
+        (None, Some(error)) => return Err(error).with_context(|| unreachable(agent)),
+        (None, None) => bail!(unreachable(agent)),
+    };
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
 }

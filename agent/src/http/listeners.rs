@@ -104,6 +104,15 @@ fn bind_tcp(
                 "{address} is in use by another program; choose another port with --listen{hint}"
             )
         }
+        io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+            "no permission to listen on {address}: ports below 1024 need root or \
+             CAP_NET_BIND_SERVICE; choose another with --listen"
+        ),
+        io::ErrorKind::AddrNotAvailable => anyhow::anyhow!(
+            "{} is no address of this machine (`crane-agent interfaces` lists them); choose \
+             another with --listen",
+            address.ip()
+        ),
         _ => anyhow::anyhow!("cannot listen on {address}: {error}"),
     })?;
     tcp.set_nonblocking(true)?;

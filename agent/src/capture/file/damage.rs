@@ -38,8 +38,13 @@ impl fmt::Display for Damage {
             Self::Io(error) if error.kind() == io::ErrorKind::NotFound => {
                 f.write_str("no such file")
             }
+            Self::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(f, "cannot be read: {error}: only its owner or root may")
+            }
             Self::Io(error) => write!(f, "cannot be read: {error}"),
-            Self::NotACapture => f.write_str("not a capture file (pcap or pcapng)"),
+            Self::NotACapture => f.write_str(
+                "not a capture file (pcap or pcapng), as `tcpdump -w` or Wireshark write it",
+            ),
             Self::Foreign(what) => f.write_str(what),
             Self::Version(major, minor) => {
                 write!(f, "version {major}.{minor} of the format is not known")

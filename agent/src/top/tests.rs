@@ -1,0 +1,347 @@
+use std::net::IpAddr;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Color;
+use serde_json::json;
+
+use super::draw::{self, Look};
+use super::feed::{News, Node, Peer, Wanted};
+use super::keys::{self, Then};
+use super::state::State;
+use crate::sketch::answer::{By, WindowName};
+use crate::units::Units;
+
+/// Numbers of an answer around an estimate.
+fn numbers(packets: u64, off: u64) -> serde_json::Value {
+    json!({
+        "packets": packets, "low": packets - off, "high": packets + off,
+        "at_least": packets - off, "at_most": packets + off,
+        "bytes": 100 * packets, "bytes_low": 100 * (packets - off),
+        "bytes_high": 100 * (packets + off),
+        "bytes_at_least": 0, "bytes_at_most": 100 * (packets + off),
+    })
+}
+
+fn with(mut one: serde_json::Value, other: serde_json::Value) -> serde_json::Value {
+    let other = other.as_object().unwrap().clone();
+    one.as_object_mut().unwrap().extend(other);
+    one
+}
+
+fn window() -> serde_json::Value {
+    json!({"start": 1.7e9, "end": null, "seconds": 10.0, "packets": 1000, "bytes": 100_000})
+}
+
+fn news(wanted: Wanted, packets: [u64; 2]) -> News {
+    let pair = |src: &str, dst: &str, packets, off| {
+        with(json!({"src": src, "dst": dst}), numbers(packets, off))
+    };
+    let node = |ip: &str, packets| with(json!({"ip": ip}), numbers(packets, 0));
+    let fan =
+        |ip: &str, peers| json!({"ip": ip, "peers": peers, "low": peers - 7, "high": peers + 7});
+    let hitters = json!({
+        "interface": "eth0", "window": "current",
+        "pairs": [
+            pair("10.0.0.1", "10.0.0.2", packets[0], 0),
+            pair("2001:db8:aaaa:bbbb:cccc:dddd:eeee:1", "2001:db8:aaaa:bbbb:cccc:dddd:eeee:2", packets[1], 40),
+        ],
+        "sources": [node("10.0.0.1", packets[0])],
+        "destinations": [node("10.0.0.2", packets[0])],
+        "fan_out": [fan("10.0.0.67", 2047)],
+        "fan_in": [fan("10.0.0.4", 300)],
+    });
+    let interface = |name: &str| {
+        json!({
+            "interface": name, "up": true, "packets": 1, "bytes": 1, "edges": 1, "ignored": {},
+            "dropped": {"ring_full": 3}, "protocols": {},
+            "groups": [{"src": "office", "dst": "other", "packets": 9, "bytes": 900}],
+            "layers": 1, "expansions": 0, "memory_bytes": 4096, "saturated": false,
+            "current": window(), "last": null,
+        })
+    };
+    let node = wanted.node.map(|ip| {
+        let of = |packets| serde_json::from_value(numbers(packets, 0)).unwrap();
+        let fan = json!({"peers": 2, "low": 2, "high": 2});
+        let fan = || serde_json::from_value(fan.clone()).unwrap();
+        Ok(Node {
+            ip,
+            name: None,
+            sent: of(40),
+            received: of(2),
+            fan_out: fan(),
+            fan_in: fan(),
+            peers: vec![Peer {
+                ip: "10.9.9.9".parse().unwrap(),
+                name: Some("branch".into()),
+                sent: of(33),
+                received: of(1),
+            }],
+        })
+    });
+    News {
+        wanted,
+        interfaces: serde_json::from_value(
+            json!({"interfaces": [interface("eth0"), interface("eth1")]}),
+        )
+        .unwrap(),
+        hitters: Some(serde_json::from_value(with(hitters, window())).unwrap()),
+        node,
+    }
+}
+
+fn state() -> State {
+    let wanted = Wanted {
+        interface: None,
+        window: WindowName::Current,
+        by: By::Packets,
+        node: None,
+    };
+    let mut state = State::new("here:9732", &wanted, Units::Readable);
+    state.hear(Ok(news(wanted, [500, 400])));
+    state
+}
+
+fn press(state: &mut State, keys: &str) -> Then {
+    let mut then = Then::Go;
+    for key in keys.chars() {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            '\t' => KeyCode::Tab,
+            '\x1b' => KeyCode::Esc,
+            '↓' => KeyCode::Down,
+            '→' => KeyCode::Right,
+            key => KeyCode::Char(key),
+        };
+        then = keys::press(state, KeyEvent::new(code, KeyModifiers::NONE));
+    }
+    then
+}
+
+/// Lines of the screen, and whether there are colours in it.
+fn drawn(state: &mut State, size: (u16, u16), colours: bool) -> (Vec<String>, bool) {
+    let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
+    terminal
+        .draw(|frame| draw::draw(state, Look { colours }, frame))
+        .unwrap();
+    let buffer = terminal.backend().buffer();
+    let lines = buffer.content.chunks(size.0.max(1).into());
+    let text = |cells: &[ratatui::buffer::Cell]| cells.iter().map(|cell| cell.symbol()).collect();
+    let lines = lines.map(text).collect();
+    let coloured = buffer
+        .content
+        .iter()
+        .any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset);
+    (lines, coloured)
+}
+
+fn screen(state: &mut State) -> String {
+    drawn(state, (80, 24), true).0.join("\n")
+}
+
+#[test]
+fn the_heaviest_pair_is_first_with_its_share_and_a_bar() {
+    let text = screen(&mut state());
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[0].contains("here:9732") && lines[0].contains("eth0 (1 of 2)"),
+        "{text}"
+    );
+    assert!(
+        lines[1].starts_with("1000 packets (100 packets/s)"),
+        "{text}"
+    );
+    assert!(lines[1].contains("3 lost"), "{text}");
+    assert!(
+        lines[4].starts_with("> 10.0.0.1") && lines[4].contains("50.00%"),
+        "{text}"
+    );
+    assert!(lines[4].contains('█'), "{text}");
+    // What does not fit is cut, not wrapped.
+    assert!(
+        lines[5].contains("2001:db8") && lines[5].contains('…'),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_interval_is_shown_where_it_is_no_point() {
+    let wide = drawn(&mut state(), (200, 24), true).0.join("\n");
+    assert!(
+        wide.contains("360–440") && !wide.contains("500–500"),
+        "{wide}"
+    );
+    assert!(wide.contains('░'), "{wide}");
+}
+
+#[test]
+fn every_tab_has_its_rows_at_every_size() {
+    for (key, part) in [
+        ("2", "10.0.0.1"),
+        ("3", "10.0.0.2"),
+        ("4", "10.0.0.67"),
+        ("5", "no packets in this window yet"),
+        ("6", "office"),
+        ("7", "eth1"),
+        ("?", "Ctrl-C"),
+    ] {
+        let mut state = state();
+        press(&mut state, key);
+        assert!(
+            screen(&mut state).contains(part),
+            "{key}: {}",
+            screen(&mut state)
+        );
+        for size in [
+            (1, 1),
+            (5, 3),
+            (20, 6),
+            (60, 15),
+            (80, 24),
+            (200, 50),
+            (500, 9),
+        ] {
+            let (_, coloured) = drawn(&mut state, size, false);
+            assert!(!coloured, "{size:?}");
+            drawn(&mut state, size, true);
+        }
+    }
+}
+
+#[test]
+fn the_tabs_go_round() {
+    let mut state = state();
+    press(&mut state, "\t\t\t");
+    assert!(screen(&mut state).contains("sends to"));
+    press(&mut state, "\t\t\t\t");
+    assert!(screen(&mut state).contains("> 10.0.0.1"));
+}
+
+#[test]
+fn sorting_goes_from_column_to_column_and_asks_for_the_heaviest_by_it() {
+    let mut state = state();
+    assert!(screen(&mut state).contains("packets▼"));
+    press(&mut state, "s");
+    assert!(screen(&mut state).contains("bytes▼"));
+    assert_eq!(state.wanted().by, By::Bytes);
+    press(&mut state, "S");
+    assert_eq!(state.wanted().by, By::Packets);
+    press(&mut state, "r");
+    let text = screen(&mut state);
+    assert!(
+        text.contains("packets▲") && text.contains("> 2001:db8"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_filter_is_written_kept_and_taken_away() {
+    let mut state = state();
+    // q is a letter while one writes.
+    assert_eq!(press(&mut state, "/q"), Then::Go);
+    assert!(screen(&mut state).contains("nothing with \"q\" here"));
+    press(&mut state, "\x1b/2001:DB8\n");
+    let text = screen(&mut state);
+    assert!(
+        text.contains("2001:db8") && !text.contains("10.0.0.1"),
+        "{text}"
+    );
+    assert!(text.contains("only \"2001:DB8\""), "{text}");
+    press(&mut state, "\x1b");
+    assert!(screen(&mut state).contains("10.0.0.1"));
+}
+
+#[test]
+fn a_pause_keeps_what_is_shown() {
+    let mut state = state();
+    press(&mut state, "p");
+    let wanted = state.wanted();
+    state.hear(Ok(news(wanted.clone(), [501, 400])));
+    let text = screen(&mut state);
+    assert!(
+        text.contains("PAUSED") && text.contains("  500  "),
+        "{text}"
+    );
+    press(&mut state, " ");
+    state.hear(Ok(news(wanted, [501, 400])));
+    let text = screen(&mut state);
+    assert!(text.contains("live") && text.contains("  501  "), "{text}");
+}
+
+#[test]
+fn an_address_opens_its_peers_and_esc_goes_back() {
+    let mut state = state();
+    press(&mut state, "→\n");
+    let ip: IpAddr = "10.0.0.2".parse().unwrap();
+    assert_eq!(state.wanted().node, Some(ip));
+    assert!(screen(&mut state).contains("asking …"));
+    let wanted = state.wanted();
+    state.hear(Ok(news(wanted, [500, 400])));
+    let text = screen(&mut state);
+    for part in [
+        "peers of 10.0.0.2",
+        "40 packets, exact",
+        "to 2 addresses",
+        "10.9.9.9 (branch)",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    press(&mut state, "\x1b");
+    assert_eq!(state.wanted().node, None);
+    assert!(screen(&mut state).contains("> 10.0.0.1"));
+}
+
+#[test]
+fn the_cursor_stays_on_its_row() {
+    let mut state = state();
+    press(&mut state, "↓");
+    let wanted = state.wanted();
+    state.hear(Ok(news(wanted, [500, 600])));
+    let text = screen(&mut state);
+    assert!(
+        text.lines().nth(4).unwrap().starts_with("> 2001:db8"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_agent_that_is_gone_is_said_to_be_and_comes_back() {
+    let mut state = state();
+    state.hear(Err(anyhow::anyhow!("no agent answers\x1b[2J")));
+    let text = screen(&mut state);
+    assert!(
+        text.contains("GONE") && text.contains("no agent answers\\u{1b}"),
+        "{text}"
+    );
+    // What was known stays.
+    assert!(text.contains("10.0.0.1"), "{text}");
+    let wanted = state.wanted();
+    state.hear(Ok(news(wanted, [70, 60])));
+    let text = screen(&mut state);
+    assert!(
+        text.contains("live") && !text.contains("no agent"),
+        "{text}"
+    );
+}
+
+#[test]
+fn q_and_control_c_quit() {
+    let mut state = state();
+    assert_eq!(press(&mut state, "q"), Then::Quit);
+    assert_eq!(press(&mut state, "?q"), Then::Quit);
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    press(&mut state, "/");
+    assert_eq!(keys::press(&mut state, control_c), Then::Quit);
+}
+
+#[test]
+fn an_interface_is_chosen() {
+    let mut state = state();
+    press(&mut state, "i");
+    assert_eq!(state.wanted().interface.as_deref(), Some("eth1"));
+    press(&mut state, "I7\n");
+    assert_eq!(state.wanted().interface.as_deref(), Some("eth0"));
+    press(&mut state, "w");
+    assert_eq!(state.wanted().window, WindowName::Last);
+}
