@@ -9,13 +9,15 @@ use crate::http;
 use crate::sketch::weights;
 
 /// Keys about interfaces, which files have none of.
-const OF_INTERFACES: [&str; 6] = [
+const OF_INTERFACES: [&str; 8] = [
     "capture.interfaces",
     "capture.exclude",
     "capture.snaplen",
     "capture.promiscuous",
     "window.length",
     "sketch.linger_ms",
+    "state.directory",
+    "state.interval",
 ];
 /// Keys about what is served over HTTP.
 const OF_SERVING: [&str; 5] = [

@@ -9,6 +9,7 @@ use crate::cli::Run;
 use crate::http::{self, ApiState, Shown};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
+use crate::sketch::saved::folder::Folder;
 use crate::sketch::summary::Summary;
 use crate::stop::{self, Hangup};
 use crate::{panics, privileges, systemd};
@@ -23,6 +24,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let mut config = configure(args.config.as_ref(), &args.sketch)?.config;
     if !args.listen.is_empty() {
         config.export.listen.clone_from(&args.listen);
+    }
+    if args.state.is_some() {
+        config.state.directory.clone_from(&args.state);
     }
     config.window.length = args.window.unwrap_or(config.window.length);
     if !args.interfaces.is_empty() {
@@ -43,9 +47,14 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let mut interfaces = Interfaces::new(&config, stop);
     let names = interfaces.there()?;
     let mode = Mode::Live(names.len(), config.window.length);
-    let key = match args.sketch.seed {
-        None => Key::draw()?,
-        Some(seed) => {
+    let mut folder = match config.state.folder() {
+        Some(path) => Some(Folder::open(&path)?),
+        None => None,
+    };
+    let key = match (args.sketch.seed, &mut folder) {
+        (None, None) => Key::draw()?,
+        (None, Some(folder)) => folder.key()?,
+        (Some(seed), _) => {
             tracing::warn!(
                 "--seed {seed}: the key is known, so packets can be made to collide; for tests only"
             );
@@ -53,6 +62,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         }
     };
     let mut pipeline = Pipeline::start(&config, mode, config.export.top, &key)?;
+    if let Some(folder) = folder {
+        pipeline.keep_windows(folder, &key)?;
+    }
     let exporter = pipeline.export()?;
     interfaces.start(&mut pipeline)?;
     let state = ApiState {

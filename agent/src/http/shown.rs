@@ -128,6 +128,7 @@ impl Disguise<'_> {
             end: window.end,
             until: window.until,
             latest: window.latest,
+            unseen: window.unseen,
             packets: window.packets,
             bytes: window.bytes,
             pairs: self.pairs(&window.pairs),
