@@ -317,7 +317,7 @@ fn what_is_not_its_own_is_set_aside_and_said() {
     head[40] ^= 1;
     body[good.len() - 7] ^= 1;
     let longer = [&good[..], &[0]].concat();
-    let random: Vec<u8> = (0..5000u32).map(|n| (n * n >> 3) as u8).collect();
+    let random: Vec<u8> = (0..5000u32).map(|n| ((n * n) >> 3) as u8).collect();
     let other = ("CRANE_CAPTURE_FILTER", "ip");
     for (content, variable, aside, why) in [
         (&newer, None, "foreign", "another version"),
