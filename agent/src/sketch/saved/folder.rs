@@ -242,3 +242,57 @@ fn set_aside(path: &Path, extension: &str, why: &dyn std::fmt::Display) {
         Err(error) => tracing::warn!("{from} is not used: {why}; nor set aside: {error}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// Whoever looks, or is left with what is there after a kill, finds one or the other.
+    #[test]
+    fn at_every_moment_there_is_the_old_file_or_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let contents = [vec![1; 1 << 20], vec![2; 3 << 18]];
+        replace(&path, &[&contents[0]]).unwrap();
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                for round in 1..60 {
+                    let (start, end) = contents[round % 2].split_at(100);
+                    replace(&path, &[start, end]).unwrap();
+                }
+            });
+            while !writing.is_finished() {
+                let found = fs::read(&path).unwrap();
+                assert!(contents.contains(&found), "{} bytes", found.len());
+            }
+        });
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 1, "and nothing else");
+    }
+
+    #[test]
+    fn a_key_is_kept_unless_it_is_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = || Folder::open(folder.path()).unwrap().key().unwrap();
+        let (first, second) = (key(), key());
+        assert!(first.secret == second.secret);
+        assert!(first.sampling != second.sampling, "drawn anew");
+        let path = folder.path().join(KEY);
+        let good = fs::read(&path).unwrap();
+        for bit in 0..8 * good.len() {
+            let mut damaged = good.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(key_in(&damaged), None, "bit {bit}");
+        }
+        for cut in 0..good.len() {
+            assert_eq!(key_in(&good[..cut]), None, "{cut} bytes");
+        }
+        fs::write(&path, b"x").unwrap();
+        assert!(key().secret != first.secret);
+        assert_eq!(fs::read(folder.path().join("key.bad")).unwrap(), b"x");
+        fs::write(&path, &good).unwrap();
+        assert!(key().secret == first.secret);
+    }
+}
