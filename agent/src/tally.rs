@@ -82,6 +82,8 @@ pub struct Tally {
     pub ring_slots: AtomicU64,
     /// How many of them were taken when the worker last looked.
     pub ring_used: AtomicU64,
+    /// Times its window could not be saved.
+    pub save_failures: AtomicU64,
     /// How large its batches are and how long they take.
     pub batches: Batches,
     ignored: [AtomicU64; Ignored::ALL.len()],

@@ -320,7 +320,7 @@ fn a_bad_configuration_changes_nothing_and_says_why() {
         (format!("{nothing}[export]\n{web}\n"), "none.crt"),
         (
             format!("{nothing}[export]\n{listening}\"192.0.2.1:9\"]\n"),
-            "cannot listen on 192.0.2.1:9",
+            "192.0.2.1 is no address of this machine",
         ),
         (
             format!("{nothing}[export]\n{listening}\"127.0.0.1:80\"]\n"),
@@ -408,4 +408,44 @@ fn addresses_change_and_those_that_stay_are_never_closed() {
     assert!(is_refused(), "it stays as it was");
     agent.reload_well(&config);
     assert_eq!(health(AGENT_PORT).unwrap(), "ok\n");
+}
+
+/// What was saved before would be set aside: the window that is left is of the settings
+/// that came with the reload.
+#[test]
+fn a_restart_after_a_reload_goes_on_with_the_window() {
+    let Some(cable) = Cable::lay() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let directory = format!("--state={}", state.path().display());
+    let flags = [directory.as_str(), "-i", "cable"];
+    let before = "window.length = \"1h\"\n";
+    let after = "window.length = \"2h\"\ncapture.filter = \"icmp\"\n";
+    let mut agent = Agent::start_with(&cable, before, &flags);
+    cable.ping(5);
+    let window = || {
+        let packets = series(&cable.metrics(), "crane_window_packets", &[]);
+        packets.filter(|packets| *packets > 0.0)
+    };
+    assert_eq!(
+        eventually("packets", || window().filter(|all| *all == 10.0)),
+        10.0
+    );
+    let line = agent.reload_well(after);
+    assert!(line.contains("window.length"), "{line}");
+    // It begins when the captures have changed over.
+    eventually("another window", || {
+        let text = fetch(Some(&cable.left), AGENT_PORT, "/api/v1/interfaces")?;
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        (answer["interfaces"][0]["current"]["packets"] == 0).then_some(())
+    });
+    cable.ping(7);
+    eventually("all packets", || {
+        let labels = [("interface", "cable")];
+        let stored = series(&cable.metrics(), "crane_sketch_edges_total", &labels);
+        (stored == Some(24.0)).then_some(())
+    });
+    let (code, _) = agent.process.stop("-TERM");
+    assert_eq!(code, Some(0));
+    let _again = Agent::start_with(&cable, after, &flags);
+    assert_eq!(eventually("the window", window), 14.0);
 }

@@ -252,6 +252,14 @@ impl Tables {
         }
     }
 
+    /// Room for short names and for long ones, so many bytes each.
+    pub fn with_room(narrow: usize, wide: usize) -> Self {
+        Self {
+            narrow: Table::new(narrow),
+            wide: Table::new(wide),
+        }
+    }
+
     /// The table of names of this kind.
     pub fn of<N: Kept>(&self) -> &Table<N> {
         N::of_kind(self)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crane_model::PackedWeights;
-use crane_model::name::Narrow;
+use crane_model::name::{Narrow, Wide};
 use crane_model::{Allowance, Amount, Arrival, Crane, DeviceChoice, Edge, Profile, Secret};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -295,6 +295,8 @@ fn a_saved_state_answers_the_same_and_a_damaged_one_is_refused() {
         second.load_state(&state).unwrap();
         let edges = names(&truth);
         assert_eq!(first.flows(&edges).unwrap(), second.flows(&edges).unwrap());
+        assert_eq!(second.memory_bytes(), first.memory_bytes());
+        assert!(second.save_state().unwrap() == state, "{memory:?}");
         for cut in [0, 7, 8, 40, state.len() / 2, state.len() - 1] {
             assert!(second.load_state(&state[..cut]).is_err(), "{cut}");
         }
@@ -305,6 +307,30 @@ fn a_saved_state_answers_the_same_and_a_damaged_one_is_refused() {
         let error = other.load_state(&state).unwrap_err().to_string();
         assert!(error.contains("another seed"), "{error}");
     }
+}
+
+/// Where one kind of names has taken what the other one wanted, both have to fit again.
+#[test]
+fn tables_of_short_and_long_names_are_taken_up_again_when_memory_is_short() {
+    let memory = Memory::Grows(4096, 100_000);
+    let mut first = sketch(memory, DeviceChoice::Cpu);
+    let short = |n: u32| arrival(Edge { src: n, dst: 1 }, 1);
+    let long = |n: u32| Arrival::new(&secret(), [n.into(), 0, 0, 1], 1, 100);
+    // The long ones are there first, then the short ones take all that is left.
+    let long: Vec<Arrival<Wide>> = (0..800).map(long).collect();
+    first.store(&long).unwrap();
+    let mut state = first.save_state().unwrap();
+    for n in 0.. {
+        first.store(&[short(n)]).unwrap();
+        if !first.is_exact() {
+            break;
+        }
+        state = first.save_state().unwrap();
+    }
+    let mut second = sketch(memory, DeviceChoice::Cpu);
+    second.load_state(&state).unwrap();
+    assert!(second.is_exact() && second.distinct() > Some(1500));
+    assert!(second.save_state().unwrap() == state);
 }
 
 #[test]

@@ -201,7 +201,8 @@ impl Interfaces {
         for summary in &ended {
             self.captured.remove(&summary.name);
         }
-        if !ended.is_empty() {
+        // After a stop all end, and none shall begin again.
+        if !ended.is_empty() && !self.stop.load(Relaxed) {
             self.share_out(pipeline, self.captured.len());
             self.look(pipeline);
         }

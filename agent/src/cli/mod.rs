@@ -128,6 +128,9 @@ pub struct Run {
     /// Length of a window, like 60s or 5m.
     #[arg(long, value_name = "LENGTH")]
     pub window: Option<WindowLength>,
+    /// Directory in which windows are saved, for the next run to go on with them.
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Keep all capabilities. Otherwise only CAP_NET_RAW is kept, which captures.
     #[arg(long)]
     pub keep_privileges: bool,

@@ -9,13 +9,15 @@ use crate::http;
 use crate::sketch::weights;
 
 /// Keys about interfaces, which files have none of.
-const OF_INTERFACES: [&str; 6] = [
+const OF_INTERFACES: [&str; 8] = [
     "capture.interfaces",
     "capture.exclude",
     "capture.snaplen",
     "capture.promiscuous",
     "window.length",
     "sketch.linger_ms",
+    "state.directory",
+    "state.interval",
 ];
 /// Keys about what is served over HTTP.
 const OF_SERVING: [&str; 5] = [
@@ -47,6 +49,9 @@ pub fn configure_run(args: &Run) -> anyhow::Result<Config> {
     let mut config = configure(args.config.as_ref(), &args.sketch)?.config;
     if !args.listen.is_empty() {
         config.export.listen.clone_from(&args.listen);
+    }
+    if args.state.is_some() {
+        config.state.directory.clone_from(&args.state);
     }
     config.window.length = args.window.unwrap_or(config.window.length);
     if !args.interfaces.is_empty() {

@@ -12,6 +12,7 @@ use crate::export;
 use crate::http::{self, ApiState, Shown};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
+use crate::sketch::saved::folder::Folder;
 use crate::sketch::summary::Summary;
 use crate::stop::{self, Hangups};
 use crate::{panics, privileges, systemd};
@@ -35,9 +36,14 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let mut interfaces = Interfaces::new(&config, stop);
     let names = interfaces.there()?;
     let mode = Mode::Live(names.len(), config.window.length);
-    let key = match args.sketch.seed {
-        None => Key::draw()?,
-        Some(seed) => {
+    let mut folder = match config.state.folder() {
+        Some(path) => Some(Folder::open(&path)?),
+        None => None,
+    };
+    let key = match (args.sketch.seed, &mut folder) {
+        (None, None) => Key::draw()?,
+        (None, Some(folder)) => folder.key()?,
+        (Some(seed), _) => {
             tracing::warn!(
                 "--seed {seed}: the key is known, so packets can be made to collide; for tests only"
             );
@@ -45,6 +51,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         }
     };
     let mut pipeline = Pipeline::start(&config, mode, config.export.top, &key)?;
+    if let Some(folder) = folder {
+        pipeline.keep_windows(folder, &key)?;
+    }
     let exporter = pipeline.export()?;
     export::agent::config_was_read(true);
     interfaces.start(&mut pipeline)?;

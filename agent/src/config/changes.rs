@@ -2,8 +2,9 @@
 
 use super::Config;
 
-/// Keys that only a start applies: a device is opened once.
-const AT_START: [&str; 1] = ["sketch.device"];
+/// Keys that only a start applies: a device is opened once, and so is the directory, which
+/// the key comes from.
+const AT_START: [&str; 2] = ["sketch.device", "state.directory"];
 
 macro_rules! compare {
     ($before:ident, $after:ident: $($section:ident { $($key:ident)* })*) => {
@@ -20,6 +21,7 @@ impl Config {
     pub fn succeed(&mut self, before: &Self) -> (Vec<&'static str>, Vec<&'static str>) {
         let changed = self.changed(before);
         self.sketch.device = before.sketch.device;
+        self.state.directory.clone_from(&before.state.directory);
         changed.into_iter().partition(|key| !AT_START.contains(key))
     }
 
@@ -35,6 +37,7 @@ impl Config {
                 profile device weights memory memory_total node_percent batch linger_ms
             }
             export { listen socket web_config anonymise top watch }
+            state { directory interval }
         );
         let keys = [("names", names)].into_iter().chain(keys);
         let changed = keys.filter(|(_, changed)| *changed);

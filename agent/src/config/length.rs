@@ -40,9 +40,7 @@ impl FromStr for WindowLength {
             format!("{text:?} is not a length of time: write it like 60s, 500ms or 5m")
         })?;
         if length < LIMITS.0 || length > LIMITS.1 {
-            return Err(format!(
-                "a window of {text} is not possible, allowed is 100ms to 366d"
-            ));
+            return Err(format!("{text} is not possible, allowed is 100ms to 366d"));
         }
         Ok(Self(length))
     }

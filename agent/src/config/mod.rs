@@ -54,6 +54,8 @@ pub struct Config {
     pub sketch: Sketch,
     /// How it is published.
     pub export: Export,
+    /// What outlives the agent.
+    pub state: State,
 }
 
 /// `[capture]`
@@ -154,6 +156,30 @@ pub struct Export {
     pub watch: Vec<Watched>,
 }
 
+/// `[state]`
+#[derive(Debug, Clone, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct State {
+    /// Where windows and the key are kept; none for where the service manager says, and
+    /// empty for nowhere.
+    pub directory: Option<PathBuf>,
+    /// Pause between two saves.
+    #[serde(deserialize_with = "values::window_length")]
+    pub interval: WindowLength,
+}
+
+impl State {
+    /// Where windows and the key are kept, if anywhere.
+    pub fn folder(&self) -> Option<PathBuf> {
+        let given = || {
+            let all = std::env::var_os("STATE_DIRECTORY")?;
+            std::env::split_paths(&all).next()
+        };
+        let folder = self.directory.clone().or_else(given)?;
+        Some(folder).filter(|folder| !folder.as_os_str().is_empty())
+    }
+}
+
 /// Whose addresses count when IP packets travel within IP packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -227,6 +253,7 @@ impl Default for Config {
             window: Window::default(),
             sketch: Sketch::default(),
             export: Export::default(),
+            state: State::default(),
         }
     }
 }
@@ -288,6 +315,15 @@ impl Default for Export {
             anonymise: Anonymise::None,
             top: 10,
             watch: Vec::new(),
+        }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            interval: WindowLength::seconds(10),
         }
     }
 }

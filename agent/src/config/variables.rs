@@ -18,7 +18,7 @@ const NO_KEYS: [&str; 2] = ["CRANE_CONFIG", "CRANE_PASSWORD"];
 pub const TOP: [&str; 2] = ["names_file", "names_limit"];
 
 /// All sections and their keys.
-pub const SECTIONS: [(&str, &[&str]); 4] = [
+pub const SECTIONS: [(&str, &[&str]); 5] = [
     (
         "capture",
         &[
@@ -60,6 +60,7 @@ pub const SECTIONS: [(&str, &[&str]); 4] = [
             "watch",
         ],
     ),
+    ("state", &["directory", "interval"]),
 ];
 
 /// Variables that begin like ours.

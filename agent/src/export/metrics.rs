@@ -54,7 +54,7 @@ pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
 type Row = (&'static str, Kind, &'static str, fn(&InterfaceView) -> f64);
 
 /// What came in is read last: it is never less than what became of it.
-const FAMILIES: [Row; 16] = [
+const FAMILIES: [Row; 18] = [
     (
         "crane_sketch_edges_total",
         Kind::Counter,
@@ -132,6 +132,18 @@ const FAMILIES: [Row; 16] = [
         Kind::Gauge,
         "When that window began.",
         |view| view.answering().start.unwrap_or(0) as f64 / 1e9,
+    ),
+    (
+        "crane_window_unseen_seconds",
+        Kind::Gauge,
+        "How much of that window no agent saw: from its last save to the restart.",
+        |view| view.answering().unseen as f64 / 1e9,
+    ),
+    (
+        "crane_window_save_failures_total",
+        Kind::Counter,
+        "Times the current window could not be saved for a restart.",
+        |view| view.tally.save_failures.load(Relaxed) as f64,
     ),
     (
         "crane_window_packets",

@@ -71,6 +71,8 @@ pub struct WindowView {
     pub until: Until,
     /// Time of its latest packet, if it is a file's.
     pub latest: u64,
+    /// For how long no agent ran while it lasted, in nanoseconds.
+    pub unseen: u64,
     /// Packets, scaled if sampled.
     pub packets: u64,
     /// Their bytes.

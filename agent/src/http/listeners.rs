@@ -18,6 +18,7 @@ use crate::config;
 /// tries again only after a second, and the usual 128 are soon full.
 const BACKLOG: i32 = 1024;
 /// Ports below this one are for those who have a right to them.
+const NO_PERMISSION: &str = "no permission";
 const FIRST_FREE: u16 = 1024;
 
 /// Where connections come to.
@@ -36,6 +37,17 @@ pub enum Listener {
     Tcp(Arc<TcpListener>),
     /// On a unix socket.
     Unix(Arc<UnixListener>),
+}
+
+impl Listener {
+    /// Whether it is this one.
+    pub fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(one), Self::Tcp(other)) => Arc::ptr_eq(one, other),
+            (Self::Unix(one), Self::Unix(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
 }
 
 /// All listeners and where they are.
@@ -105,7 +117,7 @@ fn bind_tcp(
             )
         }
         io::ErrorKind::PermissionDenied => anyhow::anyhow!(
-            "no permission to listen on {address}: ports below 1024 need root or \
+            "{NO_PERMISSION} to listen on {address}: ports below {FIRST_FREE} need root or \
              CAP_NET_BIND_SERVICE; choose another with --listen"
         ),
         io::ErrorKind::AddrNotAvailable => anyhow::anyhow!(
@@ -121,10 +133,10 @@ fn bind_tcp(
 
 /// Says what a running agent may have given up.
 fn after_start(error: anyhow::Error, address: SocketAddr) -> anyhow::Error {
-    match address.port() < FIRST_FREE {
+    let refused = address.port() < FIRST_FREE && error.to_string().starts_with(NO_PERMISSION);
+    match refused {
         true => anyhow::anyhow!(
-            "{error:#} (the right to a port below {FIRST_FREE} is given up after the start, unless \
-             with --keep-privileges: restart it)"
+            "{error:#} (it is given up after the start, unless with --keep-privileges: restart it)"
         ),
         false => error,
     }

@@ -180,20 +180,21 @@ impl Shared {
     /// Accepts connections wherever they shall come in.
     async fn listen(self: &Arc<Self>) {
         let mut tasks = JoinSet::new();
-        let mut doors: Vec<(Place, AbortHandle)> = Vec::new();
+        let mut doors: Vec<(Listener, AbortHandle)> = Vec::new();
         loop {
             let listeners = self.listeners.load_full();
-            doors.retain(|(place, task)| {
-                let stays = listeners.iter().any(|(other, _)| other == place);
+            // Not where they are: one may have been closed and another opened there since.
+            doors.retain(|(listener, task)| {
+                let stays = listeners.iter().any(|(_, other)| other.is(listener));
                 if !stays {
                     task.abort();
                 }
                 stays && !task.is_finished()
             });
-            for (place, listener) in listeners.iter() {
-                if !doors.iter().any(|(other, _)| other == place) {
+            for (_, listener) in listeners.iter() {
+                if !doors.iter().any(|(other, _)| other.is(listener)) {
                     let task = tasks.spawn(Arc::clone(self).open(listener.clone()));
-                    doors.push((place.clone(), task));
+                    doors.push((listener.clone(), task));
                 }
             }
             drop(listeners);

@@ -147,6 +147,7 @@ impl Disguise {
             end: window.end,
             until: window.until,
             latest: window.latest,
+            unseen: window.unseen,
             packets: window.packets,
             bytes: window.bytes,
             pairs: self.pairs(&window.pairs),

@@ -72,6 +72,17 @@ impl Fans {
         }
     }
 
+    /// All state of each.
+    pub fn save(&self) -> [Vec<u8>; 2] {
+        [&self.out, &self.into].map(Fan::save_state)
+    }
+
+    /// Continues from saved states.
+    pub fn load(&mut self, [out, into]: [&[u8]; 2]) -> crane_model::Result<()> {
+        self.out.load_state(out)?;
+        self.into.load_state(into)
+    }
+
     /// Bytes of both.
     pub fn memory_bytes(&self) -> usize {
         self.out.memory_bytes() + self.into.memory_bytes()

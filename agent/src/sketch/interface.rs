@@ -8,7 +8,7 @@ mod change;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::answer::{About, Answer, WindowName};
 use super::batch::{Batch, Cut};
@@ -18,6 +18,8 @@ use super::groups::Groups;
 use super::past::Past;
 use super::renewal::Renewal;
 use super::ring::RingReader;
+use super::saved::window::SavedWindow;
+use super::saved::writer::Saver;
 use super::sketches::Blueprint;
 use super::slot::Slot;
 use super::summary::Summary;
@@ -63,6 +65,8 @@ pub struct Interface {
     stores: bool,
     views: Views,
     view: Option<Arc<InterfaceView>>,
+    /// When its window was last saved.
+    saved_at: Option<Instant>,
     /// Whether there is anything that the view does not show.
     changed: bool,
     ended: bool,
@@ -116,10 +120,47 @@ impl Interface {
             stores: options.stores,
             views: Views::default(),
             view: None,
+            saved_at: None,
             changed: true,
             ended: false,
             forgotten: false,
         })
+    }
+
+    /// Goes on with a window of another run, which saved it `age` nanoseconds ago.
+    pub fn resume(
+        &mut self,
+        saved: &SavedWindow,
+        sketches: &[u8],
+        age: u64,
+    ) -> crane_model::Result<()> {
+        self.windows.resume(saved, sketches, age, Instant::now())
+    }
+
+    /// Whether nothing came in the current window.
+    pub fn is_empty(&self) -> bool {
+        self.windows.current().packets == 0
+    }
+
+    /// When its window was last saved.
+    pub fn saved_at(&self) -> Option<Instant> {
+        self.saved_at
+    }
+
+    /// Whether its window was not saved for so long. One without packets need not be.
+    pub fn is_to_be_saved(&self, interval: Duration, now: Instant) -> bool {
+        let long_ago = |at: Instant| now.duration_since(at) >= interval;
+        !self.ended && !self.is_empty() && self.saved_at.is_none_or(long_ago)
+    }
+
+    /// Has its window saved for the next run.
+    pub fn save(&mut self, saver: &Saver) -> crane_model::Result<()> {
+        let now = Instant::now();
+        self.saved_at = Some(now);
+        if let Some((window, sketches)) = self.windows.save(now, wall_clock())? {
+            saver.save(window, sketches, &self.tally);
+        }
+        Ok(())
     }
 
     /// Name of the interface or file.
@@ -330,56 +371,4 @@ impl Interface {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::thread;
-    use std::time::Duration;
-
-    use crane_model::Secret;
-
-    use super::*;
-    use crate::config;
-    use crate::config::length::WindowLength;
-    use crate::edge::{Edge, Pair};
-    use crate::service::Service;
-    use crate::sketch::ring::ring;
-    use crate::sketch::window::Cadence;
-
-    /// Batches end within an edge of two slots, and one more slot is taken.
-    #[test]
-    fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
-        let config = config::Sketch::default();
-        let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
-        let (mut writer, ring) = ring(64, thread::current(), 3);
-        let tally = Arc::new(Tally::default());
-        let past = Instant::now() - Duration::from_secs(1);
-        let cadence = Cadence::new(past, WindowLength(Duration::from_millis(100)), past);
-        let mut interface = Interface::new(Options {
-            name: "eth0".into(),
-            tally: Arc::clone(&tally),
-            ring,
-            past: None,
-            clock: WindowClock::Monotonic(cadence),
-            scale: 1,
-            stores: true,
-            budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
-            blueprint: Arc::new(blueprint),
-            names: None,
-        })
-        .unwrap();
-        let (src, dst) = (1u128.into(), 2u128.into());
-        let edge = Edge {
-            name: Pair::V6(src, dst).name(),
-            service: Service::FRAGMENT,
-            bytes: 100,
-            time: 0,
-        };
-        let mut slots = Vec::new();
-        (0..4).for_each(|_| Slot::write(&edge, &mut slots));
-        writer.push(&mut slots);
-        let mut buffers = Buffers::default();
-        let work = interface.work(&mut buffers, Cut::Count);
-        assert_eq!(work.unwrap(), Progress::Stored);
-        assert_eq!(tally.edges.load(Relaxed), 4);
-        assert_eq!(interface.windows.last().unwrap().packets, 4);
-    }
-}
+mod tests;

@@ -15,18 +15,19 @@ pub struct Key {
 impl Key {
     /// One that nobody knows, from the operating system.
     pub fn draw() -> anyhow::Result<Self> {
-        let mut bytes = [0; 24];
-        // So few bytes come all at once.
-        let drawn = rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty());
-        let drawn = drawn.context("the operating system has no random numbers")?;
-        anyhow::ensure!(
-            drawn == bytes.len(),
-            "the operating system has no random numbers"
-        );
-        let (secret, sampling) = bytes.split_at(16);
+        Self::with(Self::draw_secret()?)
+    }
+
+    /// What a secret can be made of that nobody knows.
+    pub fn draw_secret() -> anyhow::Result<[u8; 16]> {
+        random()
+    }
+
+    /// The one of this secret. Which packets are looked at is drawn anew.
+    pub fn with(secret: [u8; 16]) -> anyhow::Result<Self> {
         Ok(Self {
-            secret: Secret::new(secret.try_into()?),
-            sampling: u64::from_le_bytes(sampling.try_into()?),
+            secret: Secret::new(secret),
+            sampling: u64::from_le_bytes(random()?),
         })
     }
 
@@ -37,6 +38,15 @@ impl Key {
             sampling: seed,
         }
     }
+}
+
+/// Random bytes, few enough to come all at once.
+fn random<const COUNT: usize>() -> anyhow::Result<[u8; COUNT]> {
+    const NONE: &str = "the operating system has no random numbers";
+    let mut bytes = [0; COUNT];
+    let drawn = rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()).context(NONE)?;
+    anyhow::ensure!(drawn == COUNT, NONE);
+    Ok(bytes)
 }
 
 #[cfg(test)]

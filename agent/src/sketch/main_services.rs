@@ -6,11 +6,19 @@
 use crane_model::Allowance;
 
 use super::batch::{FoldedPairs, Pairs};
+use super::saved::parts::{put, take};
 use crate::edge::Ends;
 use crate::service::Service;
 
 /// What the first pair is put into.
 pub const LEAST: usize = 1 << 10;
+
+/// Bytes of a saved place.
+const SAVED: usize = 3 * 8;
+
+fn join(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
@@ -134,6 +142,48 @@ impl MainServices {
         known.then(|| Service::of_code(place.service))
     }
 
+    /// All state, to be given to [`Self::load`] of one with as much memory.
+    pub fn save(&self) -> Vec<u8> {
+        let mut state = Vec::with_capacity(8 + self.memory_bytes());
+        put(&mut state, self.is_full_grown.into());
+        for place in &self.places {
+            put(&mut state, place.pair);
+            put(&mut state, join(place.held, place.service));
+            put(&mut state, place.votes.into());
+        }
+        state
+    }
+
+    /// Continues from a saved state; whether it can be one.
+    pub fn load(&mut self, mut state: &[u8]) -> bool {
+        let state = &mut state;
+        let Some(is_full_grown) = take(state) else {
+            return false;
+        };
+        let places = state.len() / SAVED;
+        let bytes = places * size_of::<Place>();
+        if !state.len().is_multiple_of(SAVED) || !self.allowance.reach(bytes) {
+            return false;
+        }
+        let read = |_| {
+            let (pair, rest, votes) = (take(state)?, take(state)?, take(state)?);
+            Some(Place {
+                pair,
+                held: rest as u32,
+                service: (rest >> 32) as u32,
+                votes: u32::try_from(votes).ok()?,
+            })
+        };
+        let Some(places) = (0..places).map(read).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        self.taken = places.iter().filter(|place| place.held > 0).count();
+        // One without places has to grow first.
+        self.is_full_grown = is_full_grown > 0 && !places.is_empty();
+        self.places = places;
+        true
+    }
+
     /// What it weighs.
     pub fn memory_bytes(&self) -> usize {
         self.places.len() * size_of::<Place>()
@@ -176,6 +226,13 @@ mod tests {
             };
             let right = (0..100).filter(right).count();
             assert!(right >= known, "{right} in {memory} bytes");
+            let state = main.save();
+            let mut again = MainServices::new(Allowance::alone(LEAST, memory));
+            assert!(again.load(&state) && again.save() == state);
+            assert!((0..1000).all(|pair| again.of(id(pair)) == main.of(id(pair))));
+            assert!(!again.load(&state[..state.len() - 1]) && !again.load(&[]));
+            let mut small = MainServices::new(Allowance::alone(LEAST, LEAST));
+            assert_eq!(small.load(&state), memory == LEAST);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A capture fills a [`ring`], the [`worker`] drains it in batches, and each
 //! [`interface`] stores its own in the [`sketches`] of its [`windows`], within a
 //! [`budget`]. The worker publishes the [`view`] of each and answers each
-//! [`query`]; a [`pipeline`] is all of it.
+//! [`query`]; a [`pipeline`] is all of it. Windows are [`saved`] for the next run.
 
 pub mod answer;
 mod batch;
@@ -21,6 +21,7 @@ mod query;
 pub mod renewal;
 pub mod ring;
 mod sampling;
+pub mod saved;
 mod sketches;
 pub mod slot;
 pub mod summary;

@@ -18,11 +18,14 @@ use super::interface::{Interface, Options};
 use super::key::Key;
 use super::past::{Past, Wanted};
 use super::ring::{RingReader, RingWriter, ring};
+use super::saved::folder::Folder;
+use super::saved::settings::Settings;
+use super::saved::writer;
 use super::sketches::Blueprint;
 use super::slot::Slot;
 use super::summary::Summary;
 use super::view::Lists;
-use super::window::{Cadence, PacketTime, WindowClock};
+use super::window::{Cadence, PacketTime, WindowClock, wall_clock};
 use super::worker::{Request, Worker, WorkerHandle};
 use crate::config::length::WindowLength;
 use crate::config::size::Size;
@@ -32,6 +35,7 @@ use crate::export::metrics::Exporter;
 use crate::export::snapshot::Snapshot;
 use crate::names::Names;
 use crate::tally::Tally;
+use crate::units::grouped;
 
 pub use reload::Extent;
 
@@ -89,6 +93,8 @@ pub struct Pipeline {
     granted: HashMap<String, u64>,
     /// When the first windows of live captures begin.
     origin: Instant,
+    /// Windows of the run before, and who saves those of this one.
+    saved: Option<(Folder, JoinHandle<()>)>,
     worker: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -140,8 +146,26 @@ impl Pipeline {
             sampling: key.sampling,
             granted: HashMap::new(),
             origin: Instant::now(),
+            saved: None,
             worker: Some(worker),
         })
+    }
+
+    /// Takes up the windows in this folder, each when its interface is added, and saves
+    /// windows there. To be called before an interface is added.
+    pub fn keep_windows(&mut self, mut folder: Folder, key: &Key) -> anyhow::Result<()> {
+        let left = folder.look(Settings::of(&self.config, &key.secret)?)?;
+        if let (Some(left), &Mode::Live(_, length)) = (left, &self.mode) {
+            // All turn together, those that begin now as well.
+            let end = Instant::now() + Duration::from_nanos(left);
+            self.origin = end.checked_sub(length.0).unwrap_or(self.origin);
+        }
+        let interval = self.config.state.interval.0;
+        let (saver, thread) = writer::start(folder.place(), interval)?;
+        let sent = self.handle.send(Request::Save(saver));
+        sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
+        self.saved = Some((folder, thread));
+        Ok(())
     }
 
     /// Installs the exporter of metrics.
@@ -189,7 +213,7 @@ impl Pipeline {
             tally: Arc::clone(&tally),
             sampling: self.sampling,
         };
-        let interface = Interface::new(Options {
+        let mut interface = Interface::new(Options {
             name: name.into(),
             tally,
             ring: reader,
@@ -201,6 +225,19 @@ impl Pipeline {
             budget,
             names: self.names.clone(),
         })?;
+        if let Some((folder, _)) = &mut self.saved {
+            folder.take_up(name, |window, sketches| {
+                let age = window.age(wall_clock()).unwrap_or(window.left);
+                interface.resume(window, sketches, age)?;
+                let (packets, unseen) = (grouped(window.packets), age as f64 / 1e9);
+                tracing::info!(
+                    interface = name,
+                    "window taken up again: {packets} packets; the {unseen:.1} s since it was \
+                     saved were not seen"
+                );
+                Ok(())
+            });
+        }
         let sent = self.handle.send(Request::Interface(Box::new(interface)));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
         Ok(writer)
@@ -302,6 +339,9 @@ impl Pipeline {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let _ = self.handle.send(Request::Finish(deadline));
         self.join()?;
+        if let Some((_, thread)) = self.saved.take() {
+            writer::finish(thread);
+        }
         Ok(self.ended.try_iter().collect())
     }
 

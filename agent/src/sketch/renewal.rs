@@ -1,10 +1,11 @@
 //! How an interface goes on when the configuration has changed.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::batch::Cut;
 use super::budget::Budget;
+use super::saved::settings::Settings;
 use super::sketches::Blueprint;
 use super::view::Lists;
 use crate::config::length::WindowLength;
@@ -31,4 +32,6 @@ pub struct Rules {
     pub lists: Lists,
     /// Names of networks, if there are any.
     pub names: Option<Arc<Names>>,
+    /// Settings that windows are saved with, and how often, if they are.
+    pub saving: Option<(Settings, Duration)>,
 }

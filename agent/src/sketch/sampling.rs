@@ -18,6 +18,8 @@ pub struct Sampling {
     tally: Arc<Tally>,
     /// Packets that had been left out before any of the window was.
     before: u64,
+    /// Packets of the window that the run before left out.
+    earlier: u64,
 }
 
 impl Sampling {
@@ -28,6 +30,20 @@ impl Sampling {
             one_in,
             tally,
             before,
+            earlier: 0,
+        }
+    }
+
+    /// The same of a window that was begun in another run, which left out so many.
+    pub fn after(self, earlier: u64) -> Self {
+        Self { earlier, ..self }
+    }
+
+    /// How many packets may belong to the window and were left out.
+    pub fn left_out(&self) -> u64 {
+        match self.one_in {
+            1 => 0,
+            _ => self.earlier + self.tally.ignored(Ignored::Sampled) - self.before,
         }
     }
 
@@ -52,7 +68,7 @@ impl Sampling {
         if !self.is_sampled() {
             return flow;
         }
-        let left_out = self.tally.ignored(Ignored::Sampled) - self.before;
+        let left_out = self.left_out();
         let packets = flow.packets;
         let spread = (packets.estimate.saturating_mul(self.one_in - 1) as f64).sqrt();
         let packets = self.ends(packets, 3.0 * spread, Some(left_out));
@@ -123,6 +139,9 @@ mod tests {
         assert!(small.bytes.low < 800 && small.bytes.high > 800);
         let never = sampling.honest(flow(0));
         assert_eq!((never.bytes.low, never.bytes.high), (0, 12 * 1514));
+        let again = Sampling::new(4, Arc::default(), 0).after(sampling.left_out());
+        let most = again.honest(flow(0)).packets.at_most;
+        assert_eq!(most, Some(100_000), "in the next run as well");
         let never = never.packets;
         assert_eq!(never.at_most, Some(100_000), "no certain no");
         assert_eq!((never.low, never.estimate, never.high), (0, 0, 12));

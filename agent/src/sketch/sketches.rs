@@ -17,6 +17,7 @@ use super::budget::Budget;
 use super::fans::{self, Fans};
 use super::main_services::MainServices;
 use super::sampling::Sampling;
+use super::saved::parts::{put_part, take_part};
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
@@ -352,6 +353,53 @@ impl Sketches {
             AnyName::Wide(name) => crane.flow(name)?.rename(|_| key),
         };
         Ok(self.sampling.honest(flow))
+    }
+
+    /// All state, to be given to [`Self::load`] of sketches of the same window.
+    pub fn save(&self) -> crane_model::Result<Vec<u8>> {
+        let mut state = Vec::new();
+        for crane in [
+            &self.pairs,
+            &self.sources,
+            &self.destinations,
+            &self.services,
+        ] {
+            put_part(&mut state, &crane.save_state()?);
+        }
+        for fan in self.fans.save() {
+            put_part(&mut state, &fan);
+        }
+        put_part(&mut state, &self.main_services.save());
+        Ok(state)
+    }
+
+    /// Continues from a saved state. One that does not fit leaves them in disorder.
+    pub fn load(&mut self, mut state: &[u8]) -> crane_model::Result<()> {
+        let fault = || crane_model::Error::State("it breaks off".into());
+        let state = &mut state;
+        for crane in [
+            &mut self.pairs,
+            &mut self.sources,
+            &mut self.destinations,
+            &mut self.services,
+        ] {
+            crane.load_state(take_part(state).ok_or_else(fault)?)?;
+        }
+        let (out, into) = (take_part(state), take_part(state));
+        let fans = out.zip(into).ok_or_else(fault)?;
+        self.fans.load(fans.into())?;
+        let main = take_part(state).ok_or_else(fault)?;
+        match self.main_services.load(main) && state.is_empty() {
+            true => Ok(()),
+            false => Err(crane_model::Error::State(
+                "its main services are not possible".into(),
+            )),
+        }
+    }
+
+    /// Packets that a sample left out.
+    pub fn left_out(&self) -> u64 {
+        self.sampling.left_out()
     }
 
     /// Stores a batch in all of them.

@@ -41,6 +41,11 @@ pub fn checksum(profile: Profile) -> String {
         Profile::Packed => PackedWeights::FILE,
         Profile::Paper => BUILT_IN,
     };
+    sha256(file)
+}
+
+/// The SHA-256 of a weight file.
+pub fn sha256(file: &[u8]) -> String {
     let digits = Sha256::digest(file).into_iter();
     digits.map(|byte| format!("{byte:02x}")).collect()
 }

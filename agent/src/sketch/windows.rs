@@ -11,6 +11,7 @@ use super::groups::Groups;
 use super::past::{Compared, Past};
 use super::renewal::Renewal;
 use super::sampling::Sampling;
+use super::saved::window::SavedWindow;
 use super::sketches::Blueprint;
 use super::slot::Slot;
 use super::window::{Bounds, Cadence, Place, Window, WindowClock, wall_clock};
@@ -268,6 +269,60 @@ impl Windows {
             Some(before) => before.renamed(names),
             None => Groups::new(names),
         });
+    }
+
+    /// The current window and its sketches, to be taken up by another run; none unless
+    /// the monotonic clock turns windows.
+    pub fn save(
+        &self,
+        now: Instant,
+        wall: u64,
+    ) -> crane_model::Result<Option<(SavedWindow, Vec<u8>)>> {
+        let WindowClock::Monotonic(clock) = &self.clock else {
+            return Ok(None);
+        };
+        let window = SavedWindow {
+            interface: self.interface.clone(),
+            number: self.begun - 1,
+            start: self.current.start,
+            saved: wall,
+            lasted: clock.lasted(now),
+            left: clock.left(now),
+            unseen: self.current.unseen,
+            packets: self.current.packets,
+            bytes: self.current.bytes,
+            left_out: self.current.sketches.left_out(),
+        };
+        Ok(Some((window, self.current.sketches.save()?)))
+    }
+
+    /// Goes on `now` with a window of another run, which saved it `age` nanoseconds ago, in
+    /// the place of the first one.
+    pub fn resume(
+        &mut self,
+        saved: &SavedWindow,
+        sketches: &[u8],
+        age: u64,
+        now: Instant,
+    ) -> crane_model::Result<()> {
+        let WindowClock::Monotonic(clock) = &mut self.clock else {
+            return Ok(());
+        };
+        let sampling = Sampling::new(self.scale, Arc::clone(&self.tally), 0).after(saved.left_out);
+        let mut resumed = self.blueprint.build(&self.budget, saved.number, sampling)?;
+        resumed.load(sketches)?;
+        let (lasted, left) = (saved.lasted + age, saved.left.saturating_sub(age));
+        *clock = Cadence::resumed(clock.length(), lasted, left, now);
+        let bounds = Bounds {
+            start: saved.start,
+            end: saved.start.saturating_add(lasted + left),
+        };
+        self.current = Window::new(Some(bounds), resumed);
+        self.current.unseen = saved.unseen + age;
+        self.current.packets = saved.packets;
+        self.current.bytes = saved.bytes;
+        self.begun = saved.number + 1;
+        Ok(())
     }
 
     /// Begins anew, without the windows there were; how many packets were in them.

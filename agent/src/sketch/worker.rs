@@ -18,6 +18,7 @@ use super::interface::{Buffers, Interface, Progress};
 use super::query::{Queries, Query, Reply};
 use super::renewal::{Renewal, Rules};
 use super::ring::{RingReader, WorkerGone};
+use super::saved::writer::Saver;
 use super::summary::Summary;
 use super::view::Lists;
 use crate::export::snapshot::Snapshot;
@@ -36,6 +37,8 @@ pub enum Request {
     Rules(Box<Rules>),
     /// This interface is not to be seen any more when it has ended.
     Forget(String),
+    /// Have windows saved from now on.
+    Save(Saver),
     /// Answer this.
     Ask(Query),
     /// End when all interfaces have ended, and give up what is not stored by then.
@@ -49,6 +52,8 @@ const MOST_QUERIES: usize = 4096;
 /// How long the worker rests when no batch is full. Captures wake it when one
 /// is, and so does everyone who wants something.
 const NAP: Duration = Duration::from_millis(50);
+/// How long a stop waits for a disk that is slow.
+const LAST_SAVES: Duration = Duration::from_secs(4);
 
 /// The way to the worker.
 #[derive(Clone)]
@@ -147,6 +152,10 @@ struct State {
     queries: Queries,
     /// The one that is being worked on.
     at: Option<usize>,
+    /// Who saves windows, if anyone.
+    saver: Option<Saver>,
+    /// When it was last asked whether it is time to save.
+    save_looked_at: Option<Instant>,
     finish: bool,
     deadline: Option<Instant>,
 }
@@ -182,6 +191,7 @@ impl Worker {
         loop {
             self.take_requests(state)?;
             let stored = self.work(state, &mut buffers)?;
+            save_due(state)?;
             let done = state.finish && state.interfaces.iter().all(Interface::has_ended);
             if self.publishes && (done || published.elapsed() >= PUBLISH_EVERY) {
                 self.publish(state)?;
@@ -233,6 +243,7 @@ impl Worker {
                         interface.forget();
                     }
                 }
+                Ok(Request::Save(saver)) => state.saver = Some(saver),
                 Ok(Request::Ask(query)) => state.queries.take(query, &state.interfaces),
                 Ok(Request::Finish(deadline)) => {
                     state.finish = true;
@@ -258,6 +269,9 @@ impl Worker {
                 interface.rename(rules.names.clone());
             }
         }
+        if let (Some(saver), Some((settings, interval))) = (&mut state.saver, rules.saving) {
+            saver.adopt(settings, interval);
+        }
         (self.cut, self.lists, self.names) = (rules.cut, rules.lists, rules.names);
     }
 
@@ -282,6 +296,7 @@ impl Worker {
                 self.take_requests(state)?;
                 let interface = &mut state.interfaces[at];
                 if interface.change_ring()? {
+                    forget_ended(state.saver.as_ref(), interface);
                     continue;
                 }
                 let keep = self.keep_ended && !interface.is_forgotten();
@@ -299,6 +314,9 @@ impl Worker {
     /// Reports an interface that has ended, which may be kept for queries.
     fn end(&self, state: &mut State, at: usize, keep: bool) -> anyhow::Result<()> {
         let interface = &mut state.interfaces[at];
+        if let Some(saver) = &state.saver {
+            save_last(saver, interface, state.deadline)?;
+        }
         interface.end()?;
         let summary = interface.summary(self.lists.top)?;
         if keep {
@@ -331,6 +349,66 @@ impl Worker {
             published: Instant::now(),
         }));
     }
+}
+
+/// Has what was saved of the window before removed, if another has begun: nobody shall
+/// take up one that ended early.
+fn forget_ended(saver: Option<&Saver>, interface: &Interface) {
+    if let Some(saver) = saver
+        && interface.is_empty()
+    {
+        saver.forget(interface.name());
+    }
+}
+
+/// Has windows saved for which it is time, as long as there is room for them.
+fn save_due(state: &mut State) -> anyhow::Result<()> {
+    let Some(saver) = &state.saver else {
+        return Ok(());
+    };
+    let now = Instant::now();
+    let looked_at = state.save_looked_at;
+    if looked_at.is_some_and(|at| now.duration_since(at) < NAP) {
+        return Ok(());
+    }
+    state.save_looked_at = Some(now);
+    let interfaces = &mut state.interfaces;
+    let is_due = |at: &usize| interfaces[*at].is_to_be_saved(saver.interval, now);
+    let mut due: Vec<usize> = (0..interfaces.len()).filter(is_due).collect();
+    // Where the disk is slow each has its turn.
+    due.sort_by_key(|at| interfaces[*at].saved_at());
+    for at in due {
+        if !saver.has_room() {
+            break;
+        }
+        state.at = Some(at);
+        interfaces[at].save(saver)?;
+    }
+    state.at = None;
+    Ok(())
+}
+
+/// Has the window of an interface that ends saved for the next run, or what there is of it
+/// removed if nobody will ask for it again.
+fn save_last(
+    saver: &Saver,
+    interface: &mut Interface,
+    deadline: Option<Instant>,
+) -> anyhow::Result<()> {
+    if interface.is_forgotten() || interface.is_empty() {
+        saver.forget(interface.name());
+        return Ok(());
+    }
+    // Only a stop has time to wait.
+    let until = deadline.map_or_else(Instant::now, |deadline| deadline + LAST_SAVES);
+    match saver.wait_for_room(until) {
+        true => interface.save(saver)?,
+        false => tracing::warn!(
+            interface = interface.name(),
+            "its last packets are not saved: the disk is too slow"
+        ),
+    }
+    Ok(())
 }
 
 #[cfg(test)]

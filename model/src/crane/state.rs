@@ -11,7 +11,7 @@ use crate::table::{Kept, Tables, Total};
 use crate::witnesses::Witness;
 use crate::{Crane, Error, Result};
 
-const MAGIC: &[u8; 8] = b"CRANEk04";
+const MAGIC: &[u8; 8] = b"CRANEk05";
 const TABLES: u64 = 0;
 
 fn fault<T>(what: &str) -> Result<T> {
@@ -54,6 +54,10 @@ impl Crane {
         match &self.store {
             Store::Tables(tables) => {
                 put(&mut state, TABLES);
+                // As large as they are, or they might not fit in the same memory again:
+                // what one kind of names has taken the other has not.
+                put(&mut state, tables.of::<Narrow>().memory_bytes() as u64);
+                put(&mut state, tables.of::<Wide>().memory_bytes() as u64);
                 save_names::<Narrow>(&mut state, tables);
                 save_names::<Wide>(&mut state, tables);
             }
@@ -77,9 +81,17 @@ impl Crane {
         }
         let store = match number(rest)? {
             TABLES => {
-                let mut tables = Tables::new(self.allowance.held());
+                let (narrow, wide) = (number(rest)?, number(rest)?);
+                let bytes = narrow.saturating_add(wide);
+                if bytes > self.allowance.most() as u64 {
+                    return fault("it is larger than the budget");
+                }
+                let mut tables = Tables::with_room(narrow as usize, wide as usize);
                 self.load_names::<Narrow>(rest, &mut tables)?;
                 self.load_names::<Wide>(rest, &mut tables)?;
+                if !self.allowance.reach(bytes as usize) {
+                    return fault("there is no memory for it");
+                }
                 Store::Tables(tables)
             }
             kind if kind == self.profile.layers.number() => {
@@ -103,7 +115,7 @@ impl Crane {
         Ok(())
     }
 
-    fn load_names<N: Kept>(&mut self, state: &mut &[u8], tables: &mut Tables) -> Result<()> {
+    fn load_names<N: Kept>(&self, state: &mut &[u8], tables: &mut Tables) -> Result<()> {
         let words = N::default().words().len();
         for _ in 0..count(state, 8 * (words + 2))? {
             let mut name = Vec::with_capacity(words);
@@ -112,15 +124,10 @@ impl Crane {
             }
             let (name, packets, bytes) = (N::from_words(&name), number(state)?, number(state)?);
             let tag = self.codes.tag(self.codes.id(&name));
-            if packets == 0 || tables.of::<N>().get(&name, tag).packets > 0 {
+            let table = tables.of_mut::<N>();
+            let is_new = packets > 0 && table.get(&name, tag).packets == 0;
+            if !is_new || !table.add(name, tag, packets, bytes) {
                 return fault("its table is not possible");
-            }
-            while !tables.of_mut::<N>().add(name, tag, packets, bytes) {
-                let doubled = tables.doubled::<N>(self.allowance.most());
-                let larger = doubled.filter(|bytes| self.allowance.reach(*bytes));
-                if !larger.is_some_and(|bytes| tables.resize::<N>(bytes)) {
-                    return fault("its table is larger than the budget");
-                }
             }
         }
         Ok(())

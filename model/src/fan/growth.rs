@@ -10,7 +10,7 @@ use super::levels::Levels;
 use super::{FEW_NAMES, Fan, Kept, MOST_NAMES, NAMES, pairs};
 
 /// What the first pair is put into.
-const FIRST: usize = 2 << 10;
+pub(super) const FIRST: usize = 2 << 10;
 
 impl Fan {
     /// Makes room for more pairs; where there is no memory for that, bits take
@@ -30,15 +30,11 @@ impl Fan {
 
     /// Moves all pairs and names to so many bytes, no fewer than they have.
     pub(super) fn resize(&mut self, bytes: usize) {
-        let few = (bytes / 2).min(FEW_NAMES);
-        let names = (bytes / NAMES).clamp(few, MOST_NAMES);
         let counts = self.counts();
-        let mut candidates = Candidates::new(names);
+        let (mut candidates, words) = shape(bytes);
         candidates.take_over(&self.candidates, |tag| {
             counts.get(&tag).copied().unwrap_or(0)
         });
-        let rest = bytes - candidates.memory_bytes() - size_of::<Levels>();
-        let words = vec![0; rest / size_of::<u64>()];
         let before = std::mem::replace(&mut self.words, words);
         for tagged in pairs::all(&before) {
             pairs::insert(&mut self.words, tagged);
@@ -61,4 +57,13 @@ impl Fan {
         self.kept = Kept::Bits(levels.into());
         self.count_rarer(0);
     }
+}
+
+/// Names and words, all of them empty, that so many bytes have room for: [`FIRST`] or
+/// more.
+pub(super) fn shape(bytes: usize) -> (Candidates, Vec<u64>) {
+    let few = (bytes / 2).min(FEW_NAMES);
+    let candidates = Candidates::new((bytes / NAMES).clamp(few, MOST_NAMES));
+    let rest = bytes - candidates.memory_bytes() - size_of::<Levels>();
+    (candidates, vec![0; rest / size_of::<u64>()])
 }

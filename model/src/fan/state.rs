@@ -1,24 +1,25 @@
 //! Saving: a head of a few numbers, all words, all names.
 
-use super::candidates::Candidate;
+use super::candidates::{Candidate, Candidates};
+use super::growth::{FIRST, shape};
 use super::levels::Levels;
-use super::{Fan, Kept, pairs};
+use super::{Fan, Kept, LEAST, pairs};
 use crate::{Error, Result};
 
-const MAGIC: &[u8; 8] = b"CRANEf01";
+const MAGIC: &[u8; 8] = b"CRANEf02";
 const PAIRS: u64 = 0;
 const BITS: u64 = 1;
 
 impl Fan {
     /// All state, to be given to [`Self::load_state`] of one with the same
-    /// secret and memory.
+    /// secret, which may have as much memory.
     pub fn save_state(&self) -> Vec<u8> {
         let kind = match self.kept {
             Kept::Pairs(_) => PAIRS,
             Kept::Bits(_) => BITS,
         };
         let names = self.candidates.places().flat_map(|place| place.to_words());
-        let head = [self.check, kind, self.words.len() as u64];
+        let head = [self.check, kind, self.bytes as u64];
         let numbers = head.into_iter().chain(self.words.iter().copied());
         let numbers = numbers.chain(names).flat_map(u64::to_le_bytes);
         MAGIC.iter().copied().chain(numbers).collect()
@@ -32,37 +33,54 @@ impl Fan {
         };
         let (numbers, rest) = state.as_chunks::<8>();
         let numbers: Vec<u64> = numbers.iter().copied().map(u64::from_le_bytes).collect();
-        let [check, kind, count, numbers @ ..] = &numbers[..] else {
+        let [check, kind, bytes, numbers @ ..] = &numbers[..] else {
             return fault("it breaks off");
         };
         if *check != self.check {
             return fault("it was made with another seed");
         }
-        if *count != self.words.len() as u64 || numbers.len() < self.words.len() {
-            return fault("it is of another size or breaks off");
+        // One that has all its memory from the start stays as large as it is.
+        let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
+        if bytes < self.bytes || bytes > self.allowance.most() {
+            return fault("it is of another size");
         }
-        let (words, names) = numbers.split_at(self.words.len());
+        let (mut candidates, words) = match bytes {
+            0 => (Candidates::none(), Vec::new()),
+            FIRST.. => shape(bytes),
+            _ => return fault("it is smaller than one can be"),
+        };
+        let Some((words, names)) = numbers.split_at_checked(words.len()) else {
+            return fault("it breaks off");
+        };
         let kept = match *kind {
             PAIRS => {
                 let count = pairs::all(words).count();
-                if pairs::is_full(words, count) {
+                if bytes > 0 && pairs::is_full(words, count) {
                     return fault("its pairs are not possible");
                 }
                 Kept::Pairs(count)
             }
-            BITS => Kept::Bits(Levels::new(words.len()).into()),
-            _ => return fault("it is of a kind that is not known"),
+            BITS if bytes >= LEAST => {
+                let mut levels = Levels::new(words.len());
+                levels.recount(words);
+                Kept::Bits(levels.into())
+            }
+            _ => return fault("it is of a kind that is not possible"),
         };
         let (names, left) = names.as_chunks::<3>();
         let names: Option<Vec<Candidate>> =
             names.iter().copied().map(Candidate::from_words).collect();
         let whole = rest.is_empty() && left.is_empty();
-        if !names.is_some_and(|names| whole && self.candidates.restore(&names)) {
+        if !names.is_some_and(|names| whole && candidates.restore(&names)) {
             return fault("its names are not possible");
         }
-        self.words.copy_from_slice(words);
+        if !self.allowance.reach(bytes) {
+            return fault("there is no memory for it");
+        }
+        self.words = words.to_vec();
+        self.candidates = candidates;
+        self.bytes = bytes;
         self.kept = kept;
-        self.recount();
         Ok(())
     }
 }

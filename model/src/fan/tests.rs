@@ -156,6 +156,54 @@ fn a_saved_one_answers_the_same_and_one_that_does_not_fit_changes_nothing() {
 }
 
 #[test]
+fn one_that_grows_is_taken_up_again_as_it_was() {
+    let secret = Secret::from_seed(SEED);
+    let growing = || Fan::growing(Allowance::alone(LEAST, 64 << 10), &secret).unwrap();
+    for count in [0, 1, 2000, 100_000] {
+        let pairs = ordinary(count, 6);
+        let mut fan = growing();
+        note(&mut fan, &pairs[..count.min(pairs.len())]);
+        let state = fan.save_state();
+        let mut again = growing();
+        again.load_state(&state).unwrap();
+        assert!(again.save_state() == state, "{count} pairs");
+        assert_eq!(again.memory_bytes(), fan.memory_bytes());
+        // And goes on like the other one.
+        let more = ordinary(3000, 7);
+        note(&mut fan, &more);
+        note(&mut again, &more);
+        assert!(again.save_state() == fan.save_state(), "{count} pairs");
+        let mut small = Fan::growing(Allowance::alone(LEAST, LEAST), &secret).unwrap();
+        assert_eq!(small.load_state(&state).is_ok(), count < 2);
+    }
+}
+
+/// Whatever is in a file: no panic, no more memory than there may be.
+#[test]
+fn a_damaged_one_is_refused_or_answers() {
+    let secret = Secret::from_seed(SEED);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    for count in [1, 2000, 100_000] {
+        let mut fan = Fan::growing(Allowance::alone(LEAST, 64 << 10), &secret).unwrap();
+        note(&mut fan, &ordinary(count, 6)[..]);
+        let state = fan.save_state();
+        for _ in 0..300 {
+            let mut damaged = state.clone();
+            // The head is hit as often as all the rest.
+            let most = [48, state.len()][random.random_range(0..2)];
+            damaged[random.random_range(0..most)] ^= 1 << random.random_range(0..8);
+            let mut again = Fan::growing(Allowance::alone(LEAST, 64 << 10), &secret).unwrap();
+            if again.load_state(&damaged).is_ok() {
+                again.largest(10);
+                again.answer(id(1));
+                note(&mut again, &ordinary(500, 8));
+            }
+            assert!(again.memory_bytes() <= 64 << 10);
+        }
+    }
+}
+
+#[test]
 fn memory_is_what_was_given_whatever_comes() {
     for bytes in [LEAST, 10_000, 32 << 10, 100_000, 1 << 20] {
         let mut fan = fan(bytes);

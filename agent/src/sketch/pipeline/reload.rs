@@ -10,6 +10,7 @@ use crate::sketch::batch::Cut;
 use crate::sketch::budget::Budget;
 use crate::sketch::renewal::{Renewal, Rules};
 use crate::sketch::ring::RingWriter;
+use crate::sketch::saved::settings::Settings;
 use crate::sketch::sketches::Blueprint;
 use crate::sketch::worker::Request;
 use crate::tally::Tally;
@@ -31,6 +32,8 @@ pub enum Extent {
 pub struct Prepared {
     config: Config,
     rebuilt: Option<(Blueprint, Budget)>,
+    /// What windows are saved with, if they are.
+    settings: Option<Settings>,
     extent: Extent,
 }
 
@@ -53,9 +56,13 @@ impl Pipeline {
             None if before.sketch.batch != after.sketch.batch => Extent::Ring,
             None => Extent::Share,
         };
+        let secret = self.blueprint.secret();
+        let settings = self.saved.as_ref();
+        let settings = settings.map(|_| Settings::of(config, secret)).transpose()?;
         Ok(Prepared {
             config: config.clone(),
             rebuilt,
+            settings,
             extent,
         })
     }
@@ -66,6 +73,7 @@ impl Pipeline {
         let Prepared {
             config,
             rebuilt,
+            settings,
             extent,
         } = prepared;
         if let Some((blueprint, budget)) = rebuilt {
@@ -76,10 +84,14 @@ impl Pipeline {
             *length = config.window.length;
         }
         self.names = config.networks.clone();
+        if let (Some((folder, _)), Some(settings)) = (&mut self.saved, &settings) {
+            folder.adopt(settings.clone());
+        }
         let rules = Rules {
             cut: Cut::Linger(config.sketch.linger()),
             lists: lists(&config, config.export.top),
             names: config.networks.clone(),
+            saving: settings.map(|settings| (settings, config.state.interval.0)),
         };
         self.config = config;
         // A worker that is gone is noticed elsewhere.

@@ -37,6 +37,27 @@ impl Cadence {
         }
     }
 
+    /// Goes on `now` with a window that has lasted so many nanoseconds and goes on for
+    /// `left` more; windows after it have this length.
+    pub fn resumed(length: WindowLength, lasted: u64, left: u64, now: Instant) -> Self {
+        Self {
+            length: length.0,
+            // A machine may have run for less than that.
+            began: now.checked_sub(Duration::from_nanos(lasted)).unwrap_or(now),
+            end: now + Duration::from_nanos(left),
+        }
+    }
+
+    /// For how long the window still goes on, in nanoseconds.
+    pub fn left(&self, now: Instant) -> u64 {
+        nanoseconds(self.end.saturating_duration_since(now))
+    }
+
+    /// How long windows are.
+    pub fn length(&self) -> WindowLength {
+        WindowLength(self.length)
+    }
+
     /// Whether the window is over.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.end
@@ -140,6 +161,19 @@ mod tests {
                 (540_000, 40_000, 60_000),
             ]
         );
+    }
+
+    #[test]
+    fn a_window_of_another_run_ends_when_it_would_have() {
+        let now = Instant::now();
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let length = WindowLength::seconds(60);
+        let mut cadence = Cadence::resumed(length, 25 * SECOND, 35 * SECOND, now);
+        assert_eq!(cadence.lasted(at(5)), 30 * SECOND);
+        assert_eq!(cadence.left(at(5)), 30 * SECOND);
+        assert!(!cadence.is_over(at(34)) && cadence.is_over(at(35)));
+        assert_eq!(cadence.turn(at(35), NOON).end, NOON + 60 * SECOND);
+        assert_eq!(cadence.length(), length);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Window {
     pub end: Option<u64>,
     /// Time of the latest packet of a file.
     latest: u64,
+    /// For how long no agent ran while it lasted, in nanoseconds.
+    pub unseen: u64,
     /// Packets stored, scaled if sampled.
     pub packets: u64,
     /// Their bytes.
@@ -55,6 +57,7 @@ impl Window {
             start: bounds.map_or(u64::MAX, |bounds| bounds.start),
             end: bounds.map(|bounds| bounds.end),
             latest: 0,
+            unseen: 0,
             packets: 0,
             bytes: 0,
             sketches,
@@ -89,6 +92,7 @@ impl Window {
             end: self.end,
             until,
             latest: self.latest,
+            unseen: self.unseen,
             packets: self.packets,
             bytes: self.bytes,
             main_services: self.sketches.main_services(pairs.union()),

@@ -1,0 +1,140 @@
+//! A thread that writes windows: the worker never waits for a disk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::folder::Place;
+use super::settings::Settings;
+use super::window::SavedWindow;
+use crate::log::RateLimit;
+use crate::tally::Tally;
+
+/// Bytes that may wait to be written before the worker saves another window.
+const ROOM: usize = 4 << 20;
+/// Pause between two looks at whether there is room.
+const STEP: Duration = Duration::from_millis(5);
+/// How long a stop waits for the last windows to be written.
+const LAST: Duration = Duration::from_secs(3);
+
+enum Job {
+    Save(Box<SavedWindow>, Vec<u8>, Arc<Tally>),
+    Forget(String),
+    GoBy(Settings),
+}
+
+/// The way to the thread that writes. It ends when this is dropped and all is written.
+pub struct Saver {
+    jobs: Sender<Job>,
+    waiting: Arc<AtomicUsize>,
+    /// Pause between two saves of an interface.
+    pub interval: Duration,
+}
+
+/// Starts the thread that writes.
+pub fn start(place: Place, interval: Duration) -> anyhow::Result<(Saver, JoinHandle<()>)> {
+    let (jobs, receiver) = mpsc::channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let written = Arc::clone(&waiting);
+    let thread = thread::Builder::new()
+        .name("save".into())
+        .spawn(move || write_all(place, &receiver, &written))?;
+    let saver = Saver {
+        jobs,
+        waiting,
+        interval,
+    };
+    Ok((saver, thread))
+}
+
+impl Saver {
+    /// Whether another window can be handed in.
+    pub fn has_room(&self) -> bool {
+        self.waiting.load(Relaxed) < ROOM
+    }
+
+    /// Waits for room until then; whether there is any.
+    pub fn wait_for_room(&self, until: Instant) -> bool {
+        while !self.has_room() {
+            if Instant::now() >= until {
+                return false;
+            }
+            thread::sleep(STEP);
+        }
+        true
+    }
+
+    /// Has a window written. What goes wrong is counted in `tally`.
+    pub fn save(&self, window: SavedWindow, body: Vec<u8>, tally: &Arc<Tally>) {
+        let bytes = body.len();
+        self.waiting.fetch_add(bytes, Relaxed);
+        let job = Job::Save(Box::new(window), body, Arc::clone(tally));
+        if self.jobs.send(job).is_err() {
+            self.waiting.fetch_sub(bytes, Relaxed);
+            tally.save_failures.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Windows are of these settings from now on, and are saved in these intervals.
+    pub fn adopt(&mut self, settings: Settings, interval: Duration) {
+        self.interval = interval;
+        let _ = self.jobs.send(Job::GoBy(settings));
+    }
+
+    /// Has the file of an interface removed that is gone for good.
+    pub fn forget(&self, interface: &str) {
+        // A thread that is gone writes nothing that would have to be removed.
+        let _ = self.jobs.send(Job::Forget(interface.into()));
+    }
+}
+
+/// Waits until all windows are written, though not for ever.
+pub fn finish(writing: JoinHandle<()>) {
+    let start = Instant::now();
+    while !writing.is_finished() {
+        if start.elapsed() >= LAST {
+            tracing::warn!("not all windows are saved: the disk is too slow");
+            return;
+        }
+        thread::sleep(STEP);
+    }
+}
+
+fn write_all(mut place: Place, jobs: &Receiver<Job>, waiting: &AtomicUsize) {
+    let (mut complaints, mut failing) = (RateLimit::default(), false);
+    for job in jobs {
+        let (window, body, tally) = match job {
+            Job::Save(window, body, tally) => (window, body, tally),
+            Job::Forget(interface) => {
+                place.forget(&interface);
+                continue;
+            }
+            Job::GoBy(settings) => {
+                place.adopt(settings);
+                continue;
+            }
+        };
+        let saved = place.save(&window, &body);
+        waiting.fetch_sub(body.len(), Relaxed);
+        let interface = &window.interface;
+        match saved {
+            Ok(()) if std::mem::take(&mut failing) => {
+                tracing::info!(interface, "windows are saved again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                tally.save_failures.fetch_add(1, Relaxed);
+                failing = true;
+                if complaints.allows() {
+                    tracing::warn!(
+                        interface,
+                        "the window cannot be saved: {error}; the one saved before stays, and a \
+                         restart would begin with that"
+                    );
+                }
+            }
+        }
+    }
+}
