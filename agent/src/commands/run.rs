@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::configure::{check, configure};
 use crate::capture::interfaces::Interfaces;
 use crate::cli::Run;
-use crate::http::{self, ApiState, Shown};
+use crate::http::{self, ApiState, History, Shown};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::sketch::summary::Summary;
@@ -60,12 +60,13 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         snapshot: Shown::new(pipeline.snapshot(), config.export.anonymise)?,
         worker: pipeline.handle(),
         waiting: interfaces.waiting(),
+        history: History::default(),
     };
     let served = http::serve(listeners, state)?;
     let (device, window) = (pipeline.device(), config.window.length);
     tracing::info!(interfaces = names.join(","), device, %window, "capturing");
     for address in served {
-        tracing::info!("metrics are at {address}/metrics");
+        tracing::info!("the page is at {address}/, metrics are at {address}/metrics");
     }
     systemd::ready();
     let mut status = systemd::Status::new();

@@ -34,6 +34,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
 use super::api::{self, ApiState};
+use super::history;
+use super::page::Page;
 use super::permits::{GRACE, Permit, Permits};
 use super::protection::{Protection, Rules};
 use super::stream::PermittedStream;
@@ -145,7 +147,8 @@ pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<Vec<String
     let protection = listeners.web_config.as_deref().map(Protection::open);
     let protection = protection.transpose()?.map(Arc::new);
     let addresses = listeners.addresses(protection.as_deref())?;
-    let router = TowerToHyperService::new(api::router(Arc::new(state)));
+    let state = Arc::new(state);
+    let router = TowerToHyperService::new(api::router(Arc::clone(&state), Page::new()?));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -165,6 +168,7 @@ pub fn serve(listeners: Listeners, state: ApiState) -> anyhow::Result<Vec<String
         runtime.block_on(async move {
             let permits = Permits::new(TCP, PEER);
             let mut doors = tokio::task::JoinSet::new();
+            doors.spawn(history::keep(state));
             for door in tcp {
                 let (permits, protection) = (Arc::clone(&permits), protection.clone());
                 doors.spawn(accept(door, permits, protection, router.clone()));

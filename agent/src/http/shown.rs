@@ -63,6 +63,20 @@ impl Shown {
         shown
     }
 
+    /// What may be seen of a window that was asked for, and the names of what is seen.
+    pub fn window(&self, window: WindowView) -> (WindowView, Option<Arc<Names>>) {
+        let names = self.names();
+        let Some(anonymiser) = &self.anonymiser else {
+            return (window, names);
+        };
+        let disguise = Disguise(anonymiser);
+        let names = names.map(|names| match anonymiser {
+            Anonymiser::Keyed(_) => disguise.names(&names, std::iter::once(&window)),
+            Anonymiser::Prefix => names,
+        });
+        (disguise.window(&window), names)
+    }
+
     /// The address that a question is about; none if that cannot be told.
     pub fn real(&self, asked: IpAddr) -> Option<IpAddr> {
         match &self.anonymiser {
@@ -87,7 +101,13 @@ impl Disguise<'_> {
             published,
         } = snapshot;
         let names = match (self.0, names) {
-            (Anonymiser::Keyed(_), Some(names)) => Some(self.names(names, interfaces)),
+            (Anonymiser::Keyed(_), Some(names)) => {
+                let windows = interfaces.iter().flat_map(|view| {
+                    let last = view.last.as_deref().into_iter();
+                    last.chain([&view.current])
+                });
+                Some(self.names(names, windows))
+            }
             // A network has the name of its first address.
             (_, names) => names.clone(),
         };
@@ -130,6 +150,8 @@ impl Disguise<'_> {
             latest: window.latest,
             packets: window.packets,
             bytes: window.bytes,
+            distinct: window.distinct,
+            exact: window.exact,
             pairs: self.pairs(&window.pairs),
             sources: self.nodes(&window.sources),
             destinations: self.nodes(&window.destinations),
@@ -191,7 +213,11 @@ impl Disguise<'_> {
     }
 
     /// Names of all pseudonyms that are shown.
-    fn names(&self, names: &Names, interfaces: &[Arc<InterfaceView>]) -> Arc<Names> {
+    fn names<'a>(
+        &self,
+        names: &Names,
+        windows: impl Iterator<Item = &'a WindowView>,
+    ) -> Arc<Names> {
         let mut prefixes = Prefixes::new(MOST_NAMES);
         let mut give = |real: IpAddr| {
             let name = names.of(real);
@@ -200,17 +226,15 @@ impl Disguise<'_> {
                 let _ = prefixes.give(IpNet::from(self.0.show(real)), name, 0);
             }
         };
-        for view in interfaces {
-            for window in view.last.as_deref().into_iter().chain([&view.current]) {
-                for pair in window.pairs.union() {
-                    give(pair.key.src());
-                    give(pair.key.dst());
-                }
-                let nodes = window.sources.union().chain(window.destinations.union());
-                nodes.for_each(|node| give(node.key));
-                let fans = window.fans.out.iter().chain(&window.fans.into);
-                fans.for_each(|node| give(node.ip));
+        for window in windows {
+            for pair in window.pairs.union() {
+                give(pair.key.src());
+                give(pair.key.dst());
             }
+            let nodes = window.sources.union().chain(window.destinations.union());
+            nodes.for_each(|node| give(node.key));
+            let fans = window.fans.out.iter().chain(&window.fans.into);
+            fans.for_each(|node| give(node.ip));
         }
         Arc::new(prefixes.finish())
     }

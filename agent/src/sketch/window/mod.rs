@@ -91,6 +91,8 @@ impl Window {
             latest: self.latest,
             packets: self.packets,
             bytes: self.bytes,
+            distinct: self.sketches.pairs.distinct(),
+            exact: self.sketches.is_exact(),
             main_services: self.sketches.main_services(pairs.union()),
             pairs,
             sources: Hitters::of(self.sketches.named_sources(), top),
