@@ -20,7 +20,7 @@ STAGE := target/stage
 CARGO_DEB := target/tools/bin/cargo-deb
 CARGO_DEB_VERSION := 3.8.0
 
-.PHONY: run demo test test-extra test-package test-boot bench check-cuda setup setup-test install uninstall deb
+.PHONY: run demo test test-extra test-package test-boot test-page bench check-cuda setup setup-test install uninstall deb
 
 ## run: build the agent and run it on all interfaces that are up
 run: $(AGENT)
@@ -46,7 +46,7 @@ test: setup-test
 	  exit $$code
 
 ## test-extra: what takes minutes and a Debian mirror: the package, and a machine that boots it
-test-extra: test-package test-boot
+test-extra: test-package test-boot test-page
 
 ## test-package: the package is installed, upgraded and purged in a Debian root
 test-package: deb
@@ -57,6 +57,11 @@ test-package: deb
 test-boot: deb
 	@sh .ci/need debootstrap debootstrap cpio cpio
 	.ci/test-boot
+
+## test-page: the page in Chromium, and the pictures of the README
+test-page: $(AGENT)
+	@sh .ci/need chromium chromium node nodejs npm npm ip iproute2 ping iputils-ping
+	.ci/test-page
 
 ## bench: store and query on one core, then replay and live capture beside others
 bench: setup

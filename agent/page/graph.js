@@ -123,9 +123,6 @@ class GraphTab {
         x = near.reduce((sum, place) => sum + place.x, 0) / near.length;
         y = near.reduce((sum, place) => sum + place.y, 0) / near.length;
         spread = 0.3;
-      } else if (one.name && one.name !== 'other') {
-        const angle = ((hash(one.name) % 360) * Math.PI) / 180;
-        [x, y, spread] = [0.5 + 0.3 * Math.cos(angle), 0.5 + 0.3 * Math.sin(angle), 0.25];
       }
       this.places.set(one.ip, { x: x + spread * dx, y: y + spread * dy });
     }
@@ -148,10 +145,12 @@ class GraphTab {
     keyed(parent, [...clusters], ([name]) => name, ([name]) => svg('g', {}, svg('path', {}), svg('text', { 'text-anchor': 'middle' }, name)), (group, [, members]) => {
       const outline = hull(members.map((one) => [one.x, one.y]));
       set(group.firstChild, 'd', `M${outline.map((point) => point.map((n) => n.toFixed(1)).join(',')).join('L')}Z`);
-      const top = Math.min(...outline.map((point) => point[1]));
+      // Where the picture ends, not where it is crowded.
+      const [top, bottom] = [Math.min, Math.max].map((end) => end(...outline.map((point) => point[1])));
       const middle = outline.reduce((sum, point) => sum + point[0], 0) / outline.length;
+      const below = top + bottom > 1.15 * height;
       set(group.lastChild, 'x', middle.toFixed(1));
-      set(group.lastChild, 'y', Math.min(height - 4, Math.max(12, top - 26)).toFixed(1));
+      set(group.lastChild, 'y', Math.min(height - 4, Math.max(12, below ? bottom + 35 : top - 26)).toFixed(1));
     });
   }
 
@@ -159,7 +158,9 @@ class GraphTab {
   drawLabels(parent, width, height) {
     const size = 11;
     const taken = this.nodes.map((one) => [one.x - one.radius, one.y - one.radius, one.x + one.radius, one.y + one.radius]);
-    const clashes = (box, own) => taken.some((other, at) => at !== own && box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
+    const circles = taken.length;
+    // The heaviest have a label even where it hides something small.
+    const clashes = (box, own) => taken.some((other, at) => at !== own && !(own < 8 && at < circles && this.nodes[at].radius < 8) && box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
     const labelled = [];
     this.nodes.forEach((one, own) => {
       const long = one.ip.length * size * 0.61 + 2;
@@ -209,17 +210,21 @@ class GraphTab {
 /** Forces until it rests; only `movable` nodes move, all where there is none. */
 function relax(nodes, edges, places, movable, box) {
   const at = new Map();
+  const regions = regionsOf(nodes, box);
   const points = nodes.map((one, n) => {
     const place = places.get(one.ip);
     at.set(one.ip, n);
-    return { x: place.x * box.width, y: place.y * box.height, r: one.radius, free: !movable || movable.has(one), name: one.name, dx: 0, dy: 0 };
+    const region = regions.get(networkOf(one));
+    const free = !movable || movable.has(one);
+    const point = { x: place.x * box.width, y: place.y * box.height, r: one.radius, free, region, dx: 0, dy: 0 };
+    if (free) keepInside(point);
+    return point;
   });
-  const anchors = anchorsOf(points, box);
   const links = edges.map((edge) => [at.get(edge.a.ip), at.get(edge.b.ip)]);
-  const ideal = 0.75 * Math.sqrt((box.width * box.height) / Math.max(4, points.length));
+  const ideal = 0.62 * Math.sqrt((box.width * box.height) / Math.max(4, points.length));
   const steps = 260;
   for (let step = 0; step < steps; step += 1) {
-    const heat = ideal * 0.6 * (1 - step / steps) ** 1.5 + 0.1;
+    const heat = ideal * 0.5 * (1 - step / steps) ** 1.5 + 0.1;
     for (const point of points) [point.dx, point.dy] = [0, 0];
     for (let i = 0; i < points.length; i += 1) {
       for (let j = i + 1; j < points.length; j += 1) {
@@ -227,7 +232,7 @@ function relax(nodes, edges, places, movable, box) {
         let [x, y] = [a.x - b.x, a.y - b.y];
         if (x === 0 && y === 0) [x, y] = [0.1 * (i - j), 0.1];
         const far = Math.hypot(x, y);
-        const room = a.r + b.r + 10;
+        const room = a.r + b.r + 16;
         let push = (ideal * ideal) / (far * far);
         if (far < room) push += (2 * (room - far)) / far;
         a.dx += x * push;
@@ -239,7 +244,8 @@ function relax(nodes, edges, places, movable, box) {
     for (const [i, j] of links) {
       const [a, b] = [points[i], points[j]];
       const [x, y] = [a.x - b.x, a.y - b.y];
-      const pull = Math.hypot(x, y) / ideal / 2.2;
+      // Networks stay together although they talk to others.
+      const pull = (a.region === b.region ? 1 : 0.03) * (Math.hypot(x, y) / ideal / 2.2);
       a.dx -= x * pull;
       a.dy -= y * pull;
       b.dx += x * pull;
@@ -247,26 +253,60 @@ function relax(nodes, edges, places, movable, box) {
     }
     for (const point of points) {
       if (!point.free) continue;
-      const anchor = anchors.get(point.name);
-      point.dx += anchor ? (anchor.x - point.x) * 1.6 : (box.width / 2 - point.x) * 0.25;
-      point.dy += anchor ? (anchor.y - point.y) * 1.2 : (box.height / 2 - point.y) * 0.4;
+      point.dx += (point.region.x + point.region.width / 2 - point.x) * 0.8;
+      point.dy += (point.region.y + point.region.height / 2 - point.y) * 0.8;
       const far = Math.hypot(point.dx, point.dy) || 1;
       const go = Math.min(far, heat);
-      point.x = Math.min(box.width, Math.max(0, point.x + (point.dx / far) * go));
-      point.y = Math.min(box.height, Math.max(0, point.y + (point.dy / far) * go));
+      point.x += (point.dx / far) * go;
+      point.y += (point.dy / far) * go;
+      keepInside(point);
     }
   }
   nodes.forEach((one, n) => places.set(one.ip, { x: points[n].x / box.width, y: points[n].y / box.height }));
 }
 
-/** Where networks with names gather: around the middle, in the order of their names. */
-function anchorsOf(points, box) {
-  const names = [...new Set(points.map((point) => point.name))].filter((name) => name && name !== 'other').sort();
-  const reach = names.length > 1 ? [0.3 * box.width, 0.26 * box.height] : [0, 0];
-  return new Map(names.map((name, at) => {
-    const angle = Math.PI + (2 * Math.PI * at) / names.length;
-    return [name, { x: box.width / 2 + reach[0] * Math.cos(angle), y: box.height / 2 + reach[1] * Math.sin(angle) }];
-  }));
+/** Within the ellipse of its region: corners look like walls. */
+function keepInside(point) {
+  const { x, y, width, height } = point.region;
+  const [dx, dy] = [(point.x - x - width / 2) / (width / 2), (point.y - y - height / 2) / (height / 2)];
+  const far = Math.hypot(dx, dy);
+  if (far <= 1) return;
+  point.x = x + width / 2 + ((dx / far) * width) / 2;
+  point.y = y + height / 2 + ((dy / far) * height) / 2;
+}
+
+function networkOf(one) {
+  return one.name && one.name !== 'other' ? one.name : '';
+}
+
+/** A part of the box for each network, as large as it has nodes; all of it if none has a name. */
+function regionsOf(nodes, box) {
+  const counts = new Map();
+  for (const one of nodes) counts.set(networkOf(one), (counts.get(networkOf(one)) || 0) + 1);
+  const regions = new Map();
+  const cut = (list, x, y, width, height) => {
+    if (list.length === 1) {
+      const gap = counts.size > 1 ? 30 : 0;
+      regions.set(list[0][0], { x: x + gap, y: y + gap, width: Math.max(40, width - 2 * gap), height: Math.max(40, height - 2 * gap) });
+      return;
+    }
+    const weight = (part) => part.reduce((sum, [, count]) => sum + count + 2, 0);
+    const all = weight(list);
+    let half = 1;
+    while (half < list.length - 1 && weight(list.slice(0, half)) < all / 2) half += 1;
+    const [first, second] = [list.slice(0, half), list.slice(half)];
+    const share = weight(first) / all;
+    if (width > height) {
+      cut(first, x, y, width * share, height);
+      cut(second, x + width * share, y, width * (1 - share), height);
+    } else {
+      cut(first, x, y, width, height * share);
+      cut(second, x, y + height * share, width, height * (1 - share));
+    }
+  };
+  const order = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  if (order.length > 0) cut(order, 0, 0, box.width, box.height);
+  return regions;
 }
 
 /** The smallest polygon around points (Andrew's chains). */

@@ -67,6 +67,7 @@ function arrive() {
   for (const id of ['numbers', 'chart-panel', 'main']) show(byId(id), !isAll);
   show(document.querySelector('.ask'), !isAll);
   show(byId('found'), !isAll && state.q !== '');
+  found.begin(`${state.q}`);
   if (view.interface !== state.if) {
     Object.assign(seen, { before: null, rate: null, historyAt: NEVER });
     view = { ...view, interface: state.if, lists: null, sketch: null, state: null, lost: null, past: seen.past.get(state.if) || [] };
@@ -83,12 +84,21 @@ function drawTabs() {
     const chosen = button.dataset.tab === state.tab;
     set(button, 'aria-selected', chosen);
     set(button, 'tabindex', chosen ? 0 : -1);
+    if (chosen) reveal(button);
   }
   const chosen = tabs.get(state.tab);
   chosen.tab = chosen.tab || chosen.make();
   const panel = byId('panel');
   set(panel, 'aria-labelledby', `tab-${state.tab}`);
   if (panel.firstChild !== chosen.tab.node) panel.replaceChildren(chosen.tab.node);
+}
+
+/** Scrolls the tabs, and nothing else, to where one can be seen. */
+function reveal(button) {
+  const strip = button.parentNode;
+  const [left, right] = [button.offsetLeft - strip.offsetLeft - 24, button.offsetLeft - strip.offsetLeft + button.offsetWidth + 24];
+  if (left < strip.scrollLeft) strip.scrollLeft = left;
+  else if (right > strip.scrollLeft + strip.clientWidth) strip.scrollLeft = right - strip.clientWidth;
 }
 
 function drawChoices() {
@@ -145,7 +155,7 @@ function drawHead() {
   say(byId('live-text'), text);
   set(byId('live'), 'class', `live ${kind}`);
   set(byId('live'), 'aria-pressed', paused);
-  byId('live').disabled = !source.live;
+  show(byId('live'), source.live);
 }
 
 /** A file without its folder, where that is enough. */

@@ -35,7 +35,7 @@ class NetworkTab {
       const query = `${src} → ${dst}`;
       const cell = el('td', {}, el('span', { class: 'heat', 'aria-hidden': 'true' }),
         el('a', { href: `#q=${encodeURIComponent(query)}`, 'data-query': query }, measure.text(value), el('small', {}, percent(value, all))));
-      cell.firstChild.style.opacity = (0.06 + 0.5 * Math.sqrt(value / most)).toFixed(3);
+      cell.firstChild.style.opacity = (0.05 + 0.32 * Math.sqrt(value / most)).toFixed(3);
       return cell;
     })));
     this.table.style.maxWidth = `${160 + 170 * names.length}px`;

@@ -100,7 +100,9 @@ function outliers(fans, back) {
   const middle = fans[Math.floor(fans.length / 2)].peers;
   const usual = Math.max(MANY, 3 * middle);
   const answered = new Map(back.map((row) => [row.ip, row.peers]));
-  return fans.filter((row) => row.low >= usual && (answered.get(row.ip) || 0) < row.peers / 2).slice(0, 2);
+  // The largest of many wide intervals are noise.
+  const isSure = (row) => row.low >= usual && row.low > 0.6 * row.peers;
+  return fans.filter((row) => isSure(row) && (answered.get(row.ip) || 0) < row.peers / 2).slice(0, 2);
 }
 
 /** Heavy pairs that the window before does not list. */

@@ -49,19 +49,28 @@ class Found {
     this.past = new Map();
   }
 
+  /** Something else is searched for: what was found before is no answer to it. */
+  begin(query) {
+    if (this.query === query) return;
+    this.query = query;
+    say(this.title, query);
+    say(this.note, '');
+    say(this.verdict, 'Asking …');
+    this.verdict.classList.remove('certain');
+    this.facts.replaceChildren();
+    for (const list of [this.rows, this.nodes]) {
+      list.list.replaceChildren();
+      show(list.node, false);
+    }
+  }
+
   /** Asks about what is searched for, and shows the answer. */
   async update(view, source, query) {
     const names = new Set();
     for (const group of (view.state && view.state.groups) || []) names.add(group.src).add(group.dst);
     const asked = parseQuery(query, names);
     const token = `${view.interface} ${query} ${view.which}`;
-    if (this.token !== token) {
-      this.token = token;
-      say(this.title, query);
-      say(this.note, '');
-      say(this.verdict, source.live ? 'Asking the agent …' : '');
-      this.facts.replaceChildren();
-    }
+    this.token = token;
     let answer;
     try {
       answer = asked.kind === 'text' ? null : await this.answer(asked, view, source);
@@ -120,7 +129,6 @@ class Found {
 
   draw(asked, answer, view, source) {
     const { measure } = view;
-    show(this.rows.node, asked.kind !== 'text' || !asked.network);
     if (asked.kind === 'text') return this.drawMatches(asked.text, view);
     show(this.nodes.node, false);
     const subject = asked.kind === 'node' ? asked.ip : asked.network ? asked.network : `${asked.src} → ${asked.dst}`;
@@ -130,7 +138,6 @@ class Found {
       say(this.verdict, answer ? answer.refused : source.live ? 'The agent has no such window yet.'
         : 'Not in the lists of this report. It has the heaviest only: who is not found here may still have sent a little. Ask the capture itself with replay --ask.');
       this.facts.replaceChildren();
-      this.rows.update([], measure, 0, 0, ' ');
       show(this.rows.node, false);
       return undefined;
     }

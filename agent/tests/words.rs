@@ -57,6 +57,12 @@ fn texts() -> Vec<(String, String)> {
         "agent/tests/golden/clients.txt",
         "agent/tests/golden/replay.json",
         "agent/tests/golden/api.json",
+        "agent/page/index.html",
+        "agent/page/keys.js",
+        "agent/page/main.js",
+        "agent/page/numbers.js",
+        "agent/page/search.js",
+        "agent/page/sketch.js",
         "dashboards/traffic.json",
         "systemd/crane-agent.service",
     ] {
