@@ -91,7 +91,9 @@ export const PHONE = { width: 390, height: 844 };
 /** A page that keeps what it complains about and what it asks for. */
 export async function open(chrome, url, { size = LARGE, dark = true, ...options } = {}) {
   const context = await chrome.newContext({
-    viewport: size, colorScheme: dark ? 'dark' : 'light', hasTouch: size.width < 500, timezoneId: 'UTC', locale: 'en-GB', ...options,
+    viewport: size, colorScheme: dark ? 'dark' : 'light', hasTouch: size.width < 500, timezoneId: 'UTC', locale: 'en-GB',
+    // What fades in has less contrast for half a second.
+    reducedMotion: 'reduce', ...options,
   });
   const page = await context.newPage();
   page.complaints = [];

@@ -183,7 +183,7 @@ async function estimates(chrome) {
   const page = await open(chrome, `http://127.0.0.1:${port}/#tab=sketch`);
   await eventually('layers', async () => /layer 1/.test(await text(page, '#panel')));
   check(/90 % intervals that hold/.test(await text(page, '#panel')), 'coverage is shown', await text(page, '#panel'));
-  check(/±/.test(await text(page, '#numbers')), 'how sure answers are', await text(page, '#numbers'));
+  check(/in the top 10/.test(await text(page, '#numbers')), 'how sure answers are', await text(page, '#numbers'));
   await page.waitForTimeout(500);
   await picture(page, 'page-sketch');
   await page.keyboard.press('1');

@@ -53,8 +53,8 @@ class TrafficChart {
       return;
     }
     const width = Math.max(200, this.canvas.clientWidth);
-    const height = width < 500 ? 120 : 150;
-    const [left, top, bottom] = [0, 8, 34];
+    const height = width < 500 ? 128 : 156;
+    const [left, top, bottom] = [0, 18, 34];
     const floor = height - bottom;
     const last = points[points.length - 1].end;
     const begin = points[0].end - points[0].seconds;
@@ -74,20 +74,13 @@ class TrafficChart {
       parts.push(svg('line', { class: 'grid', x1: left, x2: width, y1: y(most * share), y2: y(most * share) }));
     }
     parts.push(svg('line', { class: 'axis', x1: left, x2: width, y1: floor + 0.5, y2: floor + 0.5 }));
-    if (points.length > 40 || this.live) {
-      const line = points.map((point) => `${x(point.end - point.seconds / 2).toFixed(1)},${y(this.rate(point)).toFixed(1)}`);
-      const [from, to] = [points[0], points[points.length - 1]].map((point) => x(point.end - point.seconds / 2).toFixed(1));
-      parts.push(svg('path', { class: 'area', d: `M${from},${floor}L${line.join('L')}L${to},${floor}Z` }));
-      parts.push(svg('path', { class: 'line', d: `M${line.join('L')}` }));
-    } else {
-      for (const point of points) {
-        const from = x(point.end - point.seconds);
-        const high = y(this.rate(point));
-        parts.push(svg('rect', {
-          class: 'block', x: from + 0.5, y: high, width: Math.max(1, x(point.end) - from - 1), height: Math.max(0, floor - high),
-        }));
-      }
-    }
+    // Few windows are steps, many points are a line.
+    const steps = points.length <= 40 && !this.live;
+    const times = (point) => (steps ? [point.end - point.seconds, point.end] : [point.end - point.seconds / 2]);
+    const line = points.flatMap((point) => times(point).map((time) => `${x(time).toFixed(1)},${y(this.rate(point)).toFixed(1)}`));
+    const [from, to] = [line[0], line[line.length - 1]].map((place) => place.split(',')[0]);
+    parts.push(svg('path', { class: 'area', d: `M${from},${floor}L${line.join('L')}L${to},${floor}Z` }));
+    parts.push(svg('path', { class: 'line', d: `M${line.join('L')}` }));
     const lost = points.filter((point) => point.dropped > 0);
     const worst = Math.max(1, ...lost.map((point) => point.dropped));
     for (const point of lost) {
@@ -95,7 +88,7 @@ class TrafficChart {
       parts.push(svg('line', { class: 'lost', x1: at, x2: at, y1: floor + 3, y2: floor + 5 + 9 * Math.sqrt(point.dropped / worst) }));
     }
     for (const share of [0.5, 1]) {
-      parts.push(svg('text', { class: 'label', x: 4, y: y(most * share) + 13 }, this.text(most * share).replace(/\.0+(?=\D)|(?<=\.\d)0(?=\D)/, '')));
+      parts.push(svg('text', { class: 'label', x: 0, y: y(most * share) - 4 }, this.text(most * share).replace(/\.0+(?=\D)|(?<=\.\d)0(?=\D)/, '')));
     }
     parts.push(...this.times(first, last, x, height - 4, width));
     this.cursor = svg('g', { class: 'cursor' });
@@ -158,11 +151,13 @@ class TrafficChart {
 /** A line without axes, for a row. */
 function sparkline(values, lost, width, height, label) {
   const most = Math.max(1, ...values);
+  // One point is a level.
+  if (values.length === 1) values = [values[0], values[0]];
   const count = Math.max(2, values.length);
   const x = (at) => (at / (count - 1)) * width;
   const y = (value) => height - 1.5 - (value / most) * (height - 4);
   const line = values.map((value, at) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join('L');
-  const picture = svg('svg', { class: 'spark', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label });
+  const picture = svg('svg', { class: values.some((value) => value > 0) ? 'spark' : 'spark flat', viewBox: `0 0 ${width} ${height}`, height, preserveAspectRatio: 'none', role: 'img', 'aria-label': label });
   if (values.length > 1) {
     picture.append(svg('path', { class: 'area', d: `M0,${height}L${line}L${width},${height}Z` }), svg('path', { class: 'line', d: `M${line}` }));
   }

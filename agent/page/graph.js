@@ -198,6 +198,8 @@ class GraphTab {
   emphasise() {
     const one = this.focused && this.byIp.get(this.focused);
     this.picture.classList.toggle('dim', Boolean(one));
+    // More labels than this cannot be read.
+    this.picture.classList.toggle('few', Boolean(one) && one.peers.size <= 20);
     say(this.read, one ? `${one.ip}${one.name && one.name !== 'other' ? ` (${one.name})` : ''}: ${this.view.measure.text(one.weight)}${this.view.measure.name === 'packets' ? ' packets' : ''} with ${one.peers.size} shown here` : '');
     const near = (ip) => one && (ip === one.ip || one.peers.has(ip));
     const [, edges, nodes, labels] = this.layers;
@@ -216,12 +218,12 @@ function relax(nodes, edges, places, movable, box) {
     at.set(one.ip, n);
     const region = regions.get(networkOf(one));
     const free = !movable || movable.has(one);
-    const point = { x: place.x * box.width, y: place.y * box.height, r: one.radius, free, region, dx: 0, dy: 0 };
+    const point = { x: place.x * box.width, y: place.y * box.height, r: one.radius, free, region, ties: Math.sqrt(Math.max(1, one.peers.size)), dx: 0, dy: 0 };
     if (free) keepInside(point);
     return point;
   });
   const links = edges.map((edge) => [at.get(edge.a.ip), at.get(edge.b.ip)]);
-  const ideal = 0.62 * Math.sqrt((box.width * box.height) / Math.max(4, points.length));
+  const ideal = 0.68 * Math.sqrt((box.width * box.height) / Math.max(4, points.length));
   const steps = 260;
   for (let step = 0; step < steps; step += 1) {
     const heat = ideal * 0.5 * (1 - step / steps) ** 1.5 + 0.1;
@@ -233,6 +235,8 @@ function relax(nodes, edges, places, movable, box) {
         if (x === 0 && y === 0) [x, y] = [0.1 * (i - j), 0.1];
         const far = Math.hypot(x, y);
         const room = a.r + b.r + 16;
+        // Only neighbours push: the sum over all would press everyone to the edge.
+        if (far > 2 * ideal && far > room) continue;
         let push = (ideal * ideal) / (far * far);
         if (far < room) push += (2 * (room - far)) / far;
         a.dx += x * push;
@@ -244,17 +248,17 @@ function relax(nodes, edges, places, movable, box) {
     for (const [i, j] of links) {
       const [a, b] = [points[i], points[j]];
       const [x, y] = [a.x - b.x, a.y - b.y];
-      // Networks stay together although they talk to others.
-      const pull = (a.region === b.region ? 1 : 0.03) * (Math.hypot(x, y) / ideal / 2.2);
-      a.dx -= x * pull;
-      a.dy -= y * pull;
-      b.dx += x * pull;
-      b.dy += y * pull;
+      // Networks stay together although they talk to others; who has many is not torn.
+      const pull = a.region === b.region ? Math.hypot(x, y) / ideal / 2.2 : 0.04;
+      a.dx -= (x * pull) / a.ties;
+      a.dy -= (y * pull) / a.ties;
+      b.dx += (x * pull) / b.ties;
+      b.dy += (y * pull) / b.ties;
     }
     for (const point of points) {
       if (!point.free) continue;
-      point.dx += (point.region.x + point.region.width / 2 - point.x) * 0.8;
-      point.dy += (point.region.y + point.region.height / 2 - point.y) * 0.8;
+      point.dx += (point.region.x + point.region.width / 2 - point.x) * 0.12;
+      point.dy += (point.region.y + point.region.height / 2 - point.y) * 0.12;
       const far = Math.hypot(point.dx, point.dy) || 1;
       const go = Math.min(far, heat);
       point.x += (point.dx / far) * go;
@@ -262,7 +266,27 @@ function relax(nodes, edges, places, movable, box) {
       keepInside(point);
     }
   }
+  separate(points);
   nodes.forEach((one, n) => places.set(one.ip, { x: points[n].x / box.width, y: points[n].y / box.height }));
+}
+
+/** Nobody lies on anybody. */
+function separate(points) {
+  for (let step = 0; step < 40; step += 1) {
+    for (let i = 0; i < points.length; i += 1) {
+      for (let j = i + 1; j < points.length; j += 1) {
+        const [a, b] = [points[i], points[j]];
+        const [x, y] = [a.x - b.x, a.y - b.y || 0.1];
+        const far = Math.hypot(x, y);
+        const room = a.r + b.r + 5;
+        if (far >= room || (!a.free && !b.free)) continue;
+        const each = ((room - far) / far) * (a.free && b.free ? 0.5 : 1);
+        if (a.free) [a.x, a.y] = [a.x + x * each, a.y + y * each];
+        if (b.free) [b.x, b.y] = [b.x - x * each, b.y - y * each];
+      }
+    }
+    for (const point of points) if (point.free) keepInside(point);
+  }
 }
 
 /** Within the ellipse of its region: corners look like walls. */

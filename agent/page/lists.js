@@ -53,6 +53,7 @@ class HeavyList {
     const most = Math.max(1, ...rows.map((row) => measure.value(row)));
     const widest = Math.max(most, ...rows.map((row) => Math.min(measure.high(row), 1.15 * most)));
     this.list.classList.toggle('exact', rows.every((row) => isExact(measure, row)));
+    this.list.classList.toggle('still', !(seconds > 0));
     keyed(this.list, rows, this.kind.key, (row) => this.create(row),
       (node, row) => this.fill(node, row, measure, widest, all, seconds), isHeld(this.list));
     show(this.empty, rows.length === 0);

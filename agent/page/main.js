@@ -46,15 +46,15 @@ function readHash() {
   if (state.window !== 'last') state.window = 'now';
 }
 
-function go(change) {
+/** Goes there; quietly where nobody asked to. */
+function go(change, quietly) {
   Object.assign(state, change);
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
     if (value && !(name === 'window' && value === 'now') && !(name === 'by' && value === 'bytes')) given.set(name, value);
   }
   const hash = `#${given}`;
-  if (location.hash !== hash) history[change.quietly ? 'replaceState' : 'pushState'](null, '', hash);
-  delete state.quietly;
+  if (location.hash !== hash) history[quietly ? 'replaceState' : 'pushState'](null, '', hash);
   arrive();
 }
 
@@ -200,8 +200,7 @@ async function look() {
   if (all || isAll || !state.if) Object.assign(seen, { all: info.interfaces, allAt: time });
   if (!state.if && info.interfaces.length > 0) {
     const busiest = [...info.interfaces].sort((a, b) => b.current.bytes + (b.last ? b.last.bytes : 0) - a.current.bytes - (a.last ? a.last.bytes : 0))[0];
-    state.if = busiest.interface;
-    return go({ quietly: true });
+    return go({ if: busiest.interface }, true);
   }
   if (isAll) return lookAtAll(time);
   const one = info.interfaces.find((known) => known.interface === state.if);

@@ -32,21 +32,23 @@ class Numbers {
     const lost = view.lost;
     this.set('lost', lost === null ? '–' : short(lost), 'lost', state ? lossText(state) : '');
     this.cells.lost.node.classList.toggle('alarm', lost > 0);
-    const sure = certainty(view);
-    this.set('answers', sure, 'answers', 'how sure the lists are');
+    const [sure, of] = certainty(view);
+    this.set('answers', sure, of, 'how sure the lists are');
   }
 }
 
-/** `exact`, or how wide the intervals of the heaviest are. */
+/** `exact`, or how wide the intervals of the heaviest usually are; and of which. */
 function certainty(view) {
   const { lists, measure } = view;
-  if (!lists || lists.packets === 0) return '–';
-  if (lists.exact) return 'exact';
+  if (!lists || lists.packets === 0) return ['–', 'answers'];
+  if (lists.exact) return ['exact', 'answers'];
   const widths = lists.pairs.slice(0, 10).map((row) => (measure.high(row) - measure.low(row)) / 2 / Math.max(1, measure.value(row)));
-  if (widths.length === 0) return 'estimated';
+  if (widths.length === 0) return ['estimated', 'answers'];
   widths.sort((a, b) => a - b);
   const middle = 100 * widths[Math.floor(widths.length / 2)];
-  return middle < 0.05 ? `±${NB}0.1${NB}%` : `±${NB}${middle < 10 ? middle.toFixed(1) : Math.round(middle)}${NB}%`;
+  const of = `in the top ${widths.length}`;
+  if (middle === 0) return ['exact', of];
+  return [`±${NB}${middle < 10 ? Math.max(0.1, middle).toFixed(1) : Math.round(middle)}${NB}%`, of];
 }
 
 function lossText(state) {

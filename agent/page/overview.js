@@ -23,7 +23,7 @@ class Overview {
     this.measure = measure;
     this.waiting = waiting;
     this.rows = interfaces.map((state) => ({ state, rate: rate(state), points: history.get(state.interface) || [] }));
-    this.rows.sort((a, b) => b.rate[measure.name] - a.rate[measure.name] || b.state.packets - a.state.packets || a.state.interface.localeCompare(b.state.interface));
+    this.rows.sort((a, b) => b.rate[measure.name] - a.rate[measure.name] || b.state.packets - a.state.packets || a.state.interface.localeCompare(b.state.interface, 'en', { numeric: true }));
     this.draw();
   }
 
@@ -35,29 +35,31 @@ class Overview {
     show(this.empty, rows.length === 0);
     const waits = this.waiting && this.waiting.length > 0 ? ` Waiting for: ${this.waiting.join(', ')}.` : '';
     say(this.empty, rows.length > 0 ? '' : this.rows.length > 0 ? 'No interface has this in its name.' : `No interface is captured yet.${waits}`);
+    const isCalm = (row) => (row.state.up && !row.state.ended && Object.values(row.state.dropped).every((count) => count === 0));
+    this.list.classList.toggle('calm', rows.every(isCalm));
     keyed(this.list, rows, (row) => row.state.interface, (row) => this.create(row), (node, row) => this.fill(node, row), isHeld(this.list));
   }
 
   create({ state }) {
     const part = (name) => el('span', { class: name });
     return el('li', {}, el('a', { class: 'who', href: `#if=${encodeURIComponent(state.interface)}` }, el('span', { class: 'ip' }, state.interface)),
-      part('condition'), part('spark-box'), part('value'), part('rate'), part('lost-text'));
+      part('spark-box'), part('value'), part('rate'), part('condition'));
   }
 
   fill(node, { state, rate, points }) {
     const part = (name) => node.querySelector(`.${name}`);
     const lost = Object.values(state.dropped).reduce((sum, n) => sum + n, 0);
     const up = state.up || state.ended;
-    say(part('condition'), state.ended ? 'read' : up ? '' : 'not captured');
+    const conditions = [state.ended ? 'read' : up ? '' : '▲ not captured', lost > 0 ? `▲ ${short(lost)} lost` : ''];
+    say(part('condition'), conditions.filter(Boolean).join(', '));
     say(part('value'), bitsText(8 * rate.bytes));
     say(part('rate'), `${short(rate.packets)}${NB}packets/s`);
-    say(part('lost-text'), lost > 0 ? `${short(lost)} lost` : '');
     const key = `${points.length} ${points.length > 0 ? points[points.length - 1].end : 0}`;
     const box = part('spark-box');
     if (box.dataset.drawn !== key) {
       box.dataset.drawn = key;
       const values = points.map((point) => point[this.measure.name] / (point.seconds || 1));
-      box.replaceChildren(sparkline(values, points.map((point) => point.dropped), 160, 24, `Traffic of ${state.interface}`));
+      box.replaceChildren(sparkline(values, points.map((point) => point.dropped), 400, 24, `Traffic of ${state.interface}`));
     }
   }
 }
