@@ -58,7 +58,7 @@ test-boot: deb
 	@sh .ci/need debootstrap debootstrap cpio cpio
 	.ci/test-boot
 
-## test-page: the page in Chromium, and the pictures of the README
+## test-page: the page in Chromium (IMAGES=docs/images: and the pictures of the README)
 test-page: $(AGENT)
 	@sh .ci/need chromium chromium node nodejs npm npm ip iproute2 ping iputils-ping
 	.ci/test-page

@@ -123,11 +123,13 @@ export function sideways(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
 }
 
+/** Those of the documents; others are to look at while the page changes. */
+const SHOWN = ['dark', 'light', 'phone', 'graph', 'search', 'sketch', 'report', 'interfaces'].map((name) => `page-${name}`);
+
 export async function picture(page, name) {
-  if (!IMAGES) return;
   // Thin lines by the hundred are no picture for PNG.
   const kind = name === 'page-graph' ? { type: 'jpeg', quality: 85 } : { type: 'png' };
-  const path = `${IMAGES}/${name}.${kind.type === 'png' ? 'png' : 'jpg'}`;
+  const path = `${SHOWN.includes(name) ? IMAGES : `${WORK}/pictures`}/${name}.${kind.type === 'png' ? 'png' : 'jpg'}`;
   await page.screenshot({ path, animations: 'disabled', ...kind });
   check(statSync(path).size < 200_000, `${path} is small`, statSync(path).size);
 }

@@ -136,7 +136,7 @@ class FanTab {
 class ServiceTab {
   constructor() {
     this.list = new HeavyList('services', 'services');
-    this.protocols = new HeavyList('services', 'protocols, since the start');
+    this.protocols = new HeavyList('services', 'protocols, since the start of the capture');
     this.node = el('div', { class: 'columns wide-left' }, this.list.node, this.protocols.node);
   }
 

@@ -19,6 +19,7 @@ const CHOICES = {
 
 const report = readReport();
 const source = report ? reportSource(report) : agent;
+const NOUN = source.live ? 'interfaces' : 'captures';
 const state = { if: '', tab: 'pairs', by: 'bytes', window: 'now', q: '' };
 /** Long ago: everything is due. */
 const NEVER = -Infinity;
@@ -31,7 +32,7 @@ const numbers = new Numbers(byId('numbers'));
 const chart = new TrafficChart(byId('chart-panel'));
 const notes = new Notable(byId('notable'));
 const found = new Found(byId('found'));
-const overview = new Overview(byId('overview'));
+const overview = new Overview(byId('overview'), NOUN);
 
 /** The address of what is shown; a colleague who opens it sees the same. */
 function readHash() {
@@ -118,6 +119,7 @@ function draw() {
   view.emptyText = emptyText();
   numbers.update(view, seen.rate);
   const points = seen.history.get(state.if) || [];
+  byId('chart-panel').classList.toggle('bare', !source.live && points.length === 0);
   chart.update(points, view.measure, source.live, source.live ? 'The chart begins in a few seconds.' : 'No chart: replay with --window to see traffic over time.');
   notes.update(view);
   tabs.get(state.tab).tab.update(view);
@@ -144,7 +146,7 @@ function drawHead() {
   const several = names.length > 1;
   const wanted = several ? [ALL, ...names] : names;
   if ([...select.options].map((option) => option.value).join('\n') !== wanted.join('\n')) {
-    select.replaceChildren(...wanted.map((name) => el('option', { value: name }, name === ALL ? `all ${names.length} interfaces` : shortName(name, names))));
+    select.replaceChildren(...wanted.map((name) => el('option', { value: name }, name === ALL ? `all ${names.length} ${NOUN}` : shortName(name, names))));
   }
   if (select.value !== state.if) select.value = state.if;
   select.disabled = wanted.length < 2;
@@ -166,7 +168,9 @@ function shortName(name, names) {
 
 function describeWindow() {
   if (state.if === ALL || !view.state) return '';
-  const { current, last } = view.state;
+  const { last } = view.state;
+  // What the lists are of; the state may be a moment older.
+  const current = view.lists && view.lists.window === 'current' ? view.lists : view.state.current;
   if (!source.live) {
     const span = current.start ? `${day(current.start)} ${clock(current.start)}–${clock(current.end)}` : 'no packets';
     return `${span}, ${lasting(current.seconds)}`;

@@ -2,18 +2,22 @@
 // bridge is seen on each of its ports.
 
 class Overview {
-  constructor(parent) {
+  constructor(parent, noun) {
+    this.noun = noun;
     this.filter = el('input', { type: 'search', id: 'filter', placeholder: 'filter by name', autocomplete: 'off', spellcheck: 'false', oninput: () => this.draw() });
     this.note = el('span', { class: 'note' });
     this.list = el('ol', { class: 'rows interfaces', 'aria-label': 'Interfaces' });
     this.empty = el('p', { class: 'empty', hidden: true });
-    parent.append(el('div', { class: 'panel-head' }, el('h2', {}, 'interfaces'), this.note,
+    parent.append(el('div', { class: 'panel-head' }, el('h2', {}, noun), this.note,
       el('label', { class: 'hidden', for: 'filter' }, 'Filter by name'), this.filter), this.list, this.empty);
     this.rows = [];
   }
 
   update(interfaces, history, measure, waiting) {
     const rate = (state) => {
+      // Of a file that was read: all of it.
+      const length = state.ended ? state.current.seconds : 0;
+      if (length > 0) return { bytes: state.bytes / length, packets: state.packets / length };
       const points = history.get(state.interface) || [];
       const last = points.slice(-3);
       const seconds = last.reduce((sum, point) => sum + point.seconds, 0);
@@ -31,12 +35,11 @@ class Overview {
     const wanted = this.filter.value.trim().toLowerCase();
     const rows = this.rows.filter((row) => row.state.interface.toLowerCase().includes(wanted));
     const busy = this.rows.filter((row) => row.rate.packets > 0).length;
-    say(this.note, `${this.rows.length} interfaces, ${busy} with traffic`);
+    say(this.note, `${this.rows.length} ${this.noun}, ${busy} with traffic`);
     show(this.empty, rows.length === 0);
     const waits = this.waiting && this.waiting.length > 0 ? ` Waiting for: ${this.waiting.join(', ')}.` : '';
     say(this.empty, rows.length > 0 ? '' : this.rows.length > 0 ? 'No interface has this in its name.' : `No interface is captured yet.${waits}`);
-    const isCalm = (row) => (row.state.up && !row.state.ended && Object.values(row.state.dropped).every((count) => count === 0));
-    this.list.classList.toggle('calm', rows.every(isCalm));
+    this.list.classList.toggle('calm', rows.every((row) => condition(row.state) === ''));
     keyed(this.list, rows, (row) => row.state.interface, (row) => this.create(row), (node, row) => this.fill(node, row), isHeld(this.list));
   }
 
@@ -48,10 +51,7 @@ class Overview {
 
   fill(node, { state, rate, points }) {
     const part = (name) => node.querySelector(`.${name}`);
-    const lost = Object.values(state.dropped).reduce((sum, n) => sum + n, 0);
-    const up = state.up || state.ended;
-    const conditions = [state.ended ? 'read' : up ? '' : '▲ not captured', lost > 0 ? `▲ ${short(lost)} lost` : ''];
-    say(part('condition'), conditions.filter(Boolean).join(', '));
+    say(part('condition'), condition(state));
     say(part('value'), bitsText(8 * rate.bytes));
     say(part('rate'), `${short(rate.packets)}${NB}packets/s`);
     const key = `${points.length} ${points.length > 0 ? points[points.length - 1].end : 0}`;
@@ -62,4 +62,15 @@ class Overview {
       box.replaceChildren(sparkline(values, points.map((point) => point.dropped), 400, 24, `Traffic of ${state.interface}`));
     }
   }
+}
+
+/** What is wrong with an interface. */
+function condition(state) {
+  const lost = Object.values(state.dropped || {}).reduce((sum, n) => sum + n, 0);
+  const faults = [
+    state.error ? '▲ breaks off' : '',
+    state.up || state.ended ? '' : '▲ not captured',
+    lost > 0 ? `▲ ${short(lost)} lost` : '',
+  ];
+  return faults.filter(Boolean).join(', ');
 }

@@ -154,7 +154,7 @@ class Found {
       facts.push(el('div', { class: 'fact' }, el('h3', {}, label), el('p', { class: 'big' }, whole(peers.peers), el('small', {}, peers.peers === 1 ? ' host' : ' hosts')),
         el('p', { class: 'sure' }, interval ? `90 % sure: ${interval.slice(1, -1)}` : 'exact')));
     }
-    this.facts.replaceChildren(...facts);
+    if (!this.facts.firstChild || !isHeld(this.facts)) this.facts.replaceChildren(...facts);
     const of = (row) => asked.kind === 'node' ? row.src === asked.ip || row.dst === asked.ip : false;
     const pairs = ((view.lists && view.lists.pairs) || []).filter(of).slice(0, 12);
     show(this.rows.node, pairs.length > 0);

@@ -24,7 +24,7 @@ class SketchTab {
     const rows = ((view.lists && view.lists.pairs) || []);
     const order = ['pairs', 'sources', 'destinations', 'services'].filter((name) => sketches[name]);
     keyed(this.cards, order, (name) => name, (name) => el('section', { class: 'card', 'aria-label': name }),
-      (node, name) => node.replaceChildren(...this.card(name, sketches[name], name === 'pairs' ? rows : null, view)));
+      (node, name) => (node.firstChild && isHeld(node)) || node.replaceChildren(...this.card(name, sketches[name], name === 'pairs' ? rows : null, view)));
   }
 
   card(name, one, rows, view) {

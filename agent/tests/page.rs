@@ -186,6 +186,47 @@ fn what_the_page_asks_for_is_answered() {
     assert!(status.contains("400"), "{status}");
 }
 
+/// Twenty thousand pairs where there is room for some hundred.
+#[test]
+fn a_crowded_sketch_says_how_full_it_is_and_how_its_layers_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("crowd.pcap");
+    let frames: Vec<Vec<u8>> = (0..20_000)
+        .map(|n| frame(address(n), address(1 << 20 | n), 10))
+        .collect();
+    write_pcap(&path, &frames);
+    let config = folder.path().join("agent.toml");
+    std::fs::write(&config, "[sketch]\nmemory = \"256KiB\"\n").unwrap();
+    let page = folder.path().join("out.html");
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let [path, config, out] = [&path, &config, &page].map(|path| text(path));
+    let output = agent(&["replay", &path, "-c", &config, "--report", &out]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = std::fs::read_to_string(page).unwrap();
+    let data = inside(&page, "id=\"data\">", "</script>");
+    let data: Value = serde_json::from_str(data).unwrap();
+    let pairs = &data["captures"][0]["sketch"]["pairs"];
+    assert_eq!(pairs["kind"], "layers");
+    let fill: Vec<f64> = serde_json::from_value(pairs["fill"].clone()).unwrap();
+    assert_eq!(fill.len(), 3, "{pairs}");
+    assert!(
+        fill[0] > 0.3 && fill.iter().all(|share| (0.0..=1.0).contains(share)),
+        "{fill:?}"
+    );
+    let distinct = pairs["distinct"].as_u64().unwrap();
+    assert!((15_000..25_000).contains(&distinct), "{distinct}");
+    let number = |value: &Value| value.as_f64().unwrap();
+    let (held, of) = (
+        number(&pairs["judged"]["held"]),
+        number(&pairs["judged"]["of"]),
+    );
+    assert!(of > 10.0 && held / of > 0.8 && held <= of, "{pairs}");
+    assert!(
+        number(&pairs["named"]) <= number(&pairs["places"]),
+        "{pairs}"
+    );
+}
+
 #[test]
 fn longer_lists_hide_addresses_as_all_others_do() {
     let folder = tempfile::tempdir().unwrap();
