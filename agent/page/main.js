@@ -217,9 +217,16 @@ async function look() {
   const asks = [source.lists(interface_, which, state.by, top)];
   asks.push(time - seen.historyAt > 5000 ? source.history(interface_) : null);
   asks.push(state.tab === 'sketch' ? source.sketch(interface_, which) : null);
-  const [lists, history, sketch] = await Promise.all(asks);
+  // Asked together, answered from the same packets.
+  const query = state.q;
+  const past = seen.past.get(interface_) || [];
+  asks.push(query ? found.ask({ interface: interface_, which, state: one, past }, source, query) : null);
+  const [lists, history, sketch, answer] = await Promise.all(asks);
   await remember(one, interface_);
   if (interface_ !== state.if) return undefined;
+  // The window has turned meanwhile: what it has is not worth showing yet.
+  const turned = which === 'current' && lists && one.current.start !== null && lists.start !== one.current.start;
+  if (turned && view.lists) return undefined;
   if (history) {
     for (const [name, points] of history) seen.history.set(name, points);
     seen.historyAt = time;
@@ -230,7 +237,7 @@ async function look() {
   view = { ...view, which, state: one, lists: lists || null, past: seen.past.get(interface_) || [], lost: source.live && points.length > 0 ? recent : total };
   if (sketch) view.sketch = sketch;
   draw();
-  if (state.q) await found.update(view, source, state.q);
+  if (query && query === state.q) found.update(view, source, query, answer);
   return undefined;
 }
 

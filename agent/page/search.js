@@ -64,26 +64,31 @@ class Found {
     }
   }
 
-  /** Asks about what is searched for, and shows the answer. */
-  async update(view, source, query) {
+  /** Asks the agent about what is searched for. */
+  async ask(view, source, query) {
+    const asked = this.parse(view, query);
+    if (asked.kind === 'text' || !source.live) return null;
+    try {
+      return await this.answer(asked, view, source);
+    } catch (error) {
+      if (error instanceof Refused) return { refused: error.message };
+      throw error;
+    }
+  }
+
+  parse(view, query) {
     const names = new Set();
     for (const group of (view.state && view.state.groups) || []) names.add(group.src).add(group.dst);
-    const asked = parseQuery(query, names);
-    const token = `${view.interface} ${query} ${view.which}`;
-    this.token = token;
-    let answer;
-    try {
-      answer = asked.kind === 'text' ? null : await this.answer(asked, view, source);
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      answer = { refused: error.message };
-    }
-    // Something else may have been asked meanwhile.
-    if (this.token === token) this.draw(asked, answer, view, source);
+    return parseQuery(query, names);
+  }
+
+  /** Shows the answer. */
+  update(view, source, query, answer) {
+    const asked = this.parse(view, query);
+    this.draw(asked, source.live ? answer : this.inside(asked, view), view, source);
   }
 
   async answer(asked, view, source) {
-    if (!source.live) return this.inside(asked, view);
     const ask = (which) => asked.kind === 'node'
       ? source.node(asked.ip, view.interface, which)
       : source.flow(asked.src, asked.dst, view.interface, which);
