@@ -96,9 +96,27 @@ async function keys(page) {
   await page.waitForTimeout(2500);
   check(page.asked.length <= asked + 4, 'nothing is asked while paused', page.asked.length - asked);
   await page.keyboard.press('p');
+  await page.locator('#panel .rows li').nth(2).hover();
   await page.keyboard.press('b');
   await eventually('b is for packets', async () => page.url().includes('by=packets'));
+  await eventually('another order, also under the pointer', () => page.evaluate(() => {
+    const shares = [...document.querySelectorAll('#panel .rows li:not(.gone) .share')].map((node) => parseFloat(node.textContent));
+    return shares.length > 10 && shares.every((share, at) => at === 0 || !(share > shares[at - 1]));
+  }));
+  await page.mouse.move(0, 0);
   await page.keyboard.press('b');
+  const hide = (hidden) => page.evaluate((value) => {
+    Object.defineProperty(document, 'hidden', { value, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, hidden);
+  await hide(true);
+  await page.waitForTimeout(1000);
+  const before = page.asked.length;
+  await page.waitForTimeout(2500);
+  check(page.asked.length === before, 'nothing is asked while it cannot be seen', page.asked.length - before);
+  await hide(false);
+  await eventually('it goes on', async () => page.asked.length > before);
+  ok('nothing is asked while it cannot be seen');
   ok('keys: 1 to 8, arrows, /, Escape, t, p, b, ?');
 }
 
@@ -132,6 +150,8 @@ async function pictures(chrome, at) {
   for (const [name, hash, options] of scenes) {
     const page = await open(chrome, at + hash, options);
     await page.waitForTimeout(3000);
+    // The scan is in the first half of the capture.
+    if (hash === '#tab=pairs') await eventually('the scan', async () => (await text(page, '#notable')).includes('scan?'), 60);
     await picture(page, name);
     await page.context().close();
   }

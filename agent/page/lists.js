@@ -54,8 +54,11 @@ class HeavyList {
     const widest = Math.max(most, ...rows.map((row) => Math.min(measure.high(row), 1.15 * most)));
     this.list.classList.toggle('exact', rows.every((row) => isExact(measure, row)));
     this.list.classList.toggle('still', !(seconds > 0));
+    // Rows stay under the pointer, but not those of something else.
+    const hold = isHeld(this.list) && this.subject === subject;
+    this.subject = subject;
     keyed(this.list, rows, this.kind.key, (row) => this.create(row),
-      (node, row) => this.fill(node, row, measure, widest, all, seconds), isHeld(this.list));
+      (node, row) => this.fill(node, row, measure, widest, all, seconds), hold);
     show(this.empty, rows.length === 0);
     say(this.empty, rows.length === 0 ? emptyText || 'Nothing here yet.' : '');
   }

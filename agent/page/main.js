@@ -26,6 +26,8 @@ const NEVER = -Infinity;
 const seen = { all: [], allAt: NEVER, history: new Map(), historyAt: NEVER, overviewAt: NEVER, past: new Map(), before: null, rate: null, info: {} };
 let view = { past: [], lists: null, state: null, measure: MEASURES.bytes, interface: '', lost: null, live: source.live };
 let [paused, gone, again] = [false, null, 0];
+/** What the lists are of: interface, window, measure. */
+let subject = '';
 
 const tabs = new Map(TABS.map(([name, , make]) => [name, { make, tab: null }]));
 const numbers = new Numbers(byId('numbers'));
@@ -236,6 +238,7 @@ async function look() {
   const recent = points.reduce((sum, point) => sum + point.dropped, 0);
   view = { ...view, which, state: one, lists: lists || null, past: seen.past.get(interface_) || [], lost: source.live && points.length > 0 ? recent : total };
   if (sketch) view.sketch = sketch;
+  subject = [interface_, which, lists && lists.start, state.by].join(' ');
   draw();
   if (query && query === state.q) found.update(view, source, query, answer);
   return undefined;
