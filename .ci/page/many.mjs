@@ -22,4 +22,11 @@ test(async (chrome) => {
   await eventually('an idle one says so', async () => /No packet has come|Nothing here yet|No packet with addresses/.test(await text(idle, '#panel')));
   check(await sideways(idle) <= 0, 'no sideways scrolling');
   ok('500 interfaces: an overview, a filter, a page for each');
+  const other = await freePort();
+  await agent(other, ['run', '--interface', 'nothing0']);
+  const waiting = await open(chrome, `http://127.0.0.1:${other}/`);
+  await eventually('what is waited for', async () => (await text(waiting, '#banner')).includes('Waiting for: nothing0'));
+  check((await text(waiting, '#panel')).includes('Nothing is captured yet'), 'no list', await text(waiting, '#panel'));
+  check(waiting.complaints.length === 0, 'no complaints', waiting.complaints);
+  ok('an agent that waits for its interface says so');
 });

@@ -130,6 +130,7 @@ function draw() {
 /** Why there is nothing to see. */
 function emptyText() {
   if (gone) return 'The agent does not answer.';
+  if (seen.info.interfaces && seen.info.interfaces.length === 0) return 'Nothing is captured yet.';
   if (!view.state) return 'Asking the agent …';
   if (!view.state.up && !view.state.ended) return `${state.if} is not captured: it is down, or the right to capture is missing. The agent's log says more.`;
   if (view.state.packets === 0) return `No packet has come on ${state.if} yet.`;
