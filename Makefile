@@ -20,7 +20,7 @@ STAGE := target/stage
 CARGO_DEB := target/tools/bin/cargo-deb
 CARGO_DEB_VERSION := 3.8.0
 
-.PHONY: run demo test test-extra test-dashboards test-top test-package test-boot bench check-cuda setup setup-test install uninstall deb
+.PHONY: run demo test test-extra test-dashboards test-top test-page test-package test-boot bench check-cuda setup setup-test install uninstall deb
 
 ## run: build the agent and run it on all interfaces that are up
 run: $(AGENT)
@@ -46,7 +46,7 @@ test: setup-test
 	  exit $$code
 
 ## test-extra: what takes minutes and a Debian mirror: the package, and a machine that boots it
-test-extra: test-dashboards test-top test-package test-boot
+test-extra: test-dashboards test-top test-page test-package test-boot
 
 ## test-dashboards: Grafana's library reads every dashboard and loses nothing
 test-dashboards:
@@ -66,6 +66,11 @@ test-boot: deb
 test-top: $(AGENT)
 	@sh .ci/need tmux tmux
 	AGENT=$(AGENT) .ci/test-top
+
+## test-page: the page in Chromium (IMAGES=docs/images: and the pictures of the README)
+test-page: $(AGENT)
+	@sh .ci/need chromium chromium node nodejs npm npm ip iproute2 ping iputils-ping
+	.ci/test-page
 
 ## bench: store and query on one core, then replay and live capture beside others
 bench: setup

@@ -134,9 +134,9 @@ fn every_path_answers_and_mistakes_are_named() {
         ("/api/v1/node?ip=1.2.3.4.5", "400", "ip=1.2.3.4.5"),
         ("/api/v1/heavy-hitters?by=color", "400", "packets or bytes"),
         (
-            "/api/v1/heavy-hitters?top=5",
+            "/api/v1/heavy-hitters?most=5",
             "400",
-            "unknown parameter top",
+            "unknown parameter most",
         ),
         ("/api/v1/interfaces?x=1", "400", "unknown parameter x"),
         ("/api/v1/node?ip=::1&ip=::2", "400", "ip is given twice"),

@@ -16,7 +16,16 @@ use common::{AGENT, Running, address, agent, arp, frame, free_port, get, json, w
 use serde_json::{Map, Value, json};
 
 /// Keys whose numbers differ from run to run, or are the model's business.
-const MASKED: [&str; 3] = ["elapsed_seconds", "packets_per_second", "memory_bytes"];
+const MASKED: [&str; 6] = [
+    "elapsed_seconds",
+    "packets_per_second",
+    "memory_bytes",
+    "age_seconds",
+    "budget_bytes",
+    "places",
+];
+/// Keys whose texts differ from machine to machine, and lists that do as numbers do.
+const LOCAL: [&str; 3] = ["host", "version", "fill"];
 /// Families whose values do.
 const VOLATILE: [&str; 4] = [
     "process_",
@@ -50,7 +59,9 @@ fn masked(value: &Value) -> Value {
         Value::Array(values) => values.iter().map(masked).collect(),
         Value::Object(fields) => {
             let mask = |(key, value): (&String, &Value)| {
-                let hidden = value.is_number() && MASKED.contains(&key.as_str());
+                let key_is = |keys: &[&str]| keys.contains(&key.as_str());
+                let hidden = value.is_number() && key_is(&MASKED);
+                let hidden = hidden || key_is(&LOCAL);
                 let value = if hidden { json!("…") } else { masked(value) };
                 (key.clone(), value)
             };
@@ -154,6 +165,8 @@ fn metrics_and_answers_are_as_before() {
         "/api/v1/node?ip=10.0.0.8&ip=10.0.0.9",
         "/api/v1/heavy-hitters?by=size",
         "/api/v1/interfaces?by=size",
+        "/api/v1/heavy-hitters?top=1&interface=small.pcap",
+        "/api/v1/sketch?window=last",
         "/api/v2",
     ] {
         let (status, body) = get(port, path).unwrap();

@@ -296,10 +296,14 @@ impl Tables {
         self.len() == 0
     }
 
+    /// How many names there is room for.
+    pub fn places(&self) -> usize {
+        self.narrow.places() + self.wide.places()
+    }
+
     /// Share of the places that are taken.
     pub fn fill(&self) -> f32 {
-        let places = self.narrow.places() + self.wide.places();
-        self.len() as f32 / places.max(1) as f32
+        self.len() as f32 / self.places().max(1) as f32
     }
 
     /// What both weigh.

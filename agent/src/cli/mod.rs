@@ -187,6 +187,10 @@ pub struct Replay {
     /// Show all digits in the table, not 12.3 k or 4.5 MiB.
     #[arg(long)]
     pub exact: bool,
+    /// Write a page, too, that shows the capture in a browser: one file with all
+    /// data inside. With --window it has a chart.
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["serve", "repeat"])]
+    pub report: Option<PathBuf>,
     /// Serve metrics meanwhile, and after the last packet until stopped.
     #[arg(long)]
     pub serve: bool,

@@ -170,6 +170,10 @@ const REPLAY: Page = Page {
             "For programs.",
         ),
         (
+            "crane-agent replay traffic.pcap --window 5s --report traffic.html",
+            "A page to look at in a browser, or to attach to a ticket.",
+        ),
+        (
             "crane-agent replay captures --serve --loop --speed 1",
             "A directory, over and over, as if it were live.",
         ),

@@ -80,7 +80,7 @@ impl Agent {
         }
         if listens {
             for address in self.server.addresses() {
-                tracing::info!("metrics are at {address}/metrics");
+                tracing::info!("the page is at {address}/, metrics are at {address}/metrics");
             }
         }
         Ok(())

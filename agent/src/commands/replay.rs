@@ -1,5 +1,6 @@
 //! `crane-agent replay`: capture files through the same pipeline.
 
+use std::fs::File;
 use std::io::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,9 @@ use crate::capture::file::input::STDIN;
 use crate::capture::merge::Merge;
 use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
-use crate::http::{self, ApiState, Shown};
+use crate::http::{self, ApiState, History, Shown};
 use crate::names::Names;
+use crate::report::page::LISTED;
 use crate::report::{CaptureReport, Report, Style};
 use crate::sketch::answer::About;
 use crate::sketch::key::Key;
@@ -74,27 +76,42 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
             exactly: args.verify,
             ask,
             both: args.both,
+            inside: args.report.is_some(),
         },
         serve: args.serve,
         sketch: !args.no_sketch,
     };
+    let mut page = args.report.as_deref().map(PageFile::open).transpose()?;
     let start = Instant::now();
-    let pipeline = Pipeline::start(&config, mode, top, &Key::of_seed(args.sketch.seed()))?;
+    let listed = match page {
+        Some(_) => top.max(LISTED),
+        None => top,
+    };
+    let pipeline = Pipeline::start(&config, mode, listed, &Key::of_seed(args.sketch.seed()))?;
     if let Some(listeners) = listeners {
         let state = ApiState {
             exporter: pipeline.export()?,
             snapshot: Arc::new(Shown::new(pipeline.snapshot(), config.export.anonymise)?),
             worker: pipeline.handle(),
             waiting: Arc::default(),
+            history: History::default(),
         };
         let served = http::serve(listeners, config.export.web_config.as_deref(), state)?;
         for address in served.addresses() {
-            tracing::info!("metrics are at {address}/metrics");
+            tracing::info!("the page is at {address}/, metrics are at {address}/metrics");
         }
     }
 
     let mut replay = Replay::new(pipeline, config.capture, args.speed, stop);
     let (mut files, mut captures) = (Vec::new(), Vec::new());
+    let mut end = |replay: &mut Replay<'_>, file: &mut ReplayFile| {
+        end(
+            replay,
+            file,
+            top,
+            page.as_mut().map(|page| &mut page.captures),
+        )
+    };
     // What could not be read, and why.
     let mut failed: Vec<(PathBuf, String)> = Vec::new();
     if args.merge {
@@ -132,7 +149,11 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         Some((file.path().to_owned(), error))
     });
     failed.extend(errors);
-    let report = Report::new(captures, &found.skipped, start.elapsed());
+    let elapsed = start.elapsed();
+    if let Some(page) = page {
+        page.write(&found.skipped, elapsed)?;
+    }
+    let report = Report::new(captures, &found.skipped, elapsed);
     match args.format {
         ReportFormat::Json => report.write_json(out)?,
         ReportFormat::Table => {
@@ -189,23 +210,67 @@ fn refuse_pipes(paths: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of a file and reports on it.
-fn end(replay: &mut Replay<'_>, file: &mut ReplayFile) -> anyhow::Result<Vec<CaptureReport>> {
-    let ended = replay.end(file)?;
-    let (path, error) = (file.path().display().to_string(), file.error());
-    match (&ended[..], error) {
-        ([], Some(error)) => Ok(vec![CaptureReport::unreadable(path, error.into())]),
-        (ended, error) => {
-            let report = |ended: &Ended| {
-                CaptureReport::new(
-                    path.clone(),
-                    ended.interface.clone(),
-                    ended.ends,
-                    &ended.summary,
-                    error.map(str::to_owned),
-                )
-            };
-            Ok(ended.iter().map(report).collect())
-        }
+/// The page that is written at the end, and what it will show.
+struct PageFile {
+    path: PathBuf,
+    file: File,
+    captures: Vec<CaptureReport>,
+}
+
+impl PageFile {
+    /// Opened at once, so that a wrong path costs no replay; what is there stays until
+    /// there is something better.
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        Ok(Self {
+            file: file.with_context(|| format!("cannot write {}", path.display()))?,
+            path: path.into(),
+            captures: Vec::new(),
+        })
     }
+
+    fn write(mut self, skipped: &[(PathBuf, String)], elapsed: Duration) -> anyhow::Result<()> {
+        let report = Report::new(self.captures, skipped, elapsed);
+        let page = http::page::report(&report.page_data()?);
+        self.file
+            .set_len(0)
+            .and_then(|()| self.file.write_all(page.as_bytes()))
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+/// Waits for the end of a file and reports on it, at more length in `page`.
+fn end(
+    replay: &mut Replay<'_>,
+    file: &mut ReplayFile,
+    top: usize,
+    page: Option<&mut Vec<CaptureReport>>,
+) -> anyhow::Result<Vec<CaptureReport>> {
+    let mut ended = replay.end(file)?;
+    let (path, error) = (file.path().display().to_string(), file.error());
+    if let ([], Some(error)) = (&ended[..], error) {
+        let unreadable = || CaptureReport::unreadable(path.clone(), error.into());
+        if let Some(page) = page {
+            page.push(unreadable());
+        }
+        return Ok(vec![unreadable()]);
+    }
+    let report = |ended: &Ended| {
+        CaptureReport::new(
+            path.clone(),
+            ended.interface.clone(),
+            ended.ends,
+            &ended.summary,
+            error.map(str::to_owned),
+        )
+    };
+    if let Some(page) = page {
+        page.extend(ended.iter().map(|one| report(one).for_page(&one.summary)));
+        ended.iter_mut().for_each(|one| one.summary.shorten(top));
+    }
+    Ok(ended.iter().map(report).collect())
 }

@@ -9,7 +9,7 @@ use super::reload::Agent;
 use crate::capture::interfaces::Interfaces;
 use crate::cli::Run;
 use crate::export;
-use crate::http::{self, ApiState, Shown};
+use crate::http::{self, ApiState, History, Shown};
 use crate::sketch::key::Key;
 use crate::sketch::pipeline::{Mode, Pipeline};
 use crate::sketch::saved::folder::Folder;
@@ -64,12 +64,13 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         snapshot: Arc::clone(&shown),
         worker: pipeline.handle(),
         waiting: interfaces.waiting(),
+        history: History::default(),
     };
     let server = http::serve(listeners, config.export.web_config.as_deref(), state)?;
     let (device, window) = (pipeline.device(), config.window.length);
     tracing::info!(interfaces = names.join(","), device, %window, "capturing");
     for address in server.addresses() {
-        tracing::info!("metrics are at {address}/metrics");
+        tracing::info!("the page is at {address}/, metrics are at {address}/metrics");
     }
     systemd::ready();
     let mut status = systemd::Status::new();

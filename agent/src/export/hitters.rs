@@ -49,6 +49,12 @@ impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
         }
     }
 
+    /// Leaves the `top` heaviest.
+    pub fn shorten(&mut self, top: usize) {
+        self.by_packets.truncate(top);
+        self.by_bytes.truncate(top);
+    }
+
     /// Both lists, each key once.
     pub fn union(&self) -> impl Iterator<Item = &Flow<K>> {
         let rest = self.by_bytes.iter();

@@ -77,6 +77,10 @@ pub struct WindowView {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// How many pairs there are, estimated unless exact; none if nothing tells.
+    pub distinct: Option<u64>,
+    /// Whether every pair and node is counted exactly.
+    pub exact: bool,
     /// The heaviest pairs.
     pub pairs: Hitters<Pair>,
     /// The heaviest senders.

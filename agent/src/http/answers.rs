@@ -28,6 +28,11 @@ pub const FLOW: &str = "/api/v1/flow";
 /// Where a [`NodeAnswer`] is.
 pub const NODE: &str = "/api/v1/node";
 
+/// Where the last minutes are.
+pub const HISTORY: &str = "/api/v1/history";
+/// Where the insides of sketches are.
+pub const SKETCH: &str = "/api/v1/sketch";
+
 /// Why there is no answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ErrorAnswer {
@@ -38,6 +43,18 @@ pub struct ErrorAnswer {
 /// All interfaces.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Interfaces {
+    /// Name of the machine.
+    #[serde(default)]
+    pub host: String,
+    /// Version of the agent.
+    #[serde(default)]
+    pub version: String,
+    /// Interfaces that are waited for.
+    #[serde(default)]
+    pub waiting: Vec<String>,
+    /// How old this is; more than a second or two: the agent is overloaded.
+    #[serde(default)]
+    pub age_seconds: f64,
     /// In the order they were opened.
     pub interfaces: Vec<InterfaceState>,
 }
@@ -49,6 +66,9 @@ pub struct InterfaceState {
     pub interface: String,
     /// Whether its capture is open.
     pub up: bool,
+    /// Whether it is a file that has been read.
+    #[serde(default)]
+    pub ended: bool,
     /// Packets the capture handed over.
     pub packets: u64,
     /// Their bytes on the wire.
@@ -113,6 +133,12 @@ pub struct WindowState {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// How many pairs there are, an estimate unless exact.
+    #[serde(default)]
+    pub distinct_pairs: Option<u64>,
+    /// Whether every pair and node is counted exactly.
+    #[serde(default)]
+    pub exact: bool,
 }
 
 /// The heaviest of a window.
@@ -272,6 +298,7 @@ impl From<&InterfaceView> for InterfaceState {
         Self {
             interface: view.name.clone(),
             up: tally.up.load(Relaxed),
+            ended: view.ended,
             packets: tally.packets.load(Relaxed),
             bytes: tally.bytes.load(Relaxed),
             edges: tally.edges.load(Relaxed),
@@ -301,6 +328,8 @@ impl From<&WindowView> for WindowState {
             seconds: window.seconds(),
             packets: window.packets,
             bytes: window.bytes,
+            distinct_pairs: window.distinct,
+            exact: window.exact,
         }
     }
 }

@@ -14,17 +14,16 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use crane_model::Flow;
 use ipnet::IpNet;
 
 use super::answers::{
-    self, ErrorAnswer, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, InterfaceFlow,
-    InterfaceHitters, InterfaceNode, Interfaces, NodeAnswer,
+    self, ErrorAnswer, FlowAnswer, InterfaceFlow, InterfaceNode, Interfaces, NodeAnswer,
 };
+use super::history::{self, History};
+use super::page::Page;
 use super::shown::Shown;
+use super::{inside, lists};
 use crate::endpoint::{Between, Endpoint};
-use crate::export::fans::NodePeers;
-use crate::export::hitters::Hitters;
 use crate::export::metrics::Exporter;
 use crate::export::snapshot::{InterfaceView, Snapshot};
 use crate::names::{Names, name_of};
@@ -48,12 +47,14 @@ pub struct ApiState {
     pub worker: WorkerHandle,
     /// Interfaces that are waited for.
     pub waiting: Arc<ArcSwap<Vec<String>>>,
+    /// What interfaces had lately.
+    pub history: History,
 }
 
-type Parameters = Query<Vec<(String, String)>>;
+pub(super) type Parameters = Query<Vec<(String, String)>>;
 
 /// Why a request cannot be answered.
-struct Refusal(StatusCode, String);
+pub(super) struct Refusal(pub StatusCode, pub String);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
@@ -62,22 +63,21 @@ impl IntoResponse for Refusal {
     }
 }
 
-type Answered<T> = Result<Json<T>, Refusal>;
+pub(super) type Answered<T> = Result<Json<T>, Refusal>;
 
 /// All paths.
-pub fn router(state: Arc<ApiState>) -> Router {
+pub fn router(state: Arc<ApiState>, page: Page) -> Router {
     Router::new()
-        .route(
-            "/",
-            get(|| async { "crane-agent: metrics are at /metrics\n" }),
-        )
+        .route("/", get(async move || page.answer()))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route(answers::INTERFACES, get(interfaces))
-        .route(answers::HEAVY_HITTERS, get(heavy_hitters))
+        .route(answers::HEAVY_HITTERS, get(lists::heavy_hitters))
         .route(answers::FLOW, get(flow))
         .route(answers::NODE, get(node))
+        .route(answers::HISTORY, get(history::history))
+        .route(answers::SKETCH, get(inside::sketch))
         .fallback(|| async { Refusal(StatusCode::NOT_FOUND, "no such path".into()) })
         .with_state(state)
 }
@@ -129,65 +129,22 @@ async fn interfaces(
     State(state): State<Arc<ApiState>>,
     Query(given): Parameters,
 ) -> Answered<Interfaces> {
-    parameters(given, &[])?;
+    let given = parameters(given, &["interface"])?;
     let snapshot = state.snapshot.load();
-    let views = snapshot.interfaces.iter().map(|view| view.as_ref().into());
-    let interfaces = views.collect();
-    Ok(Json(Interfaces { interfaces }))
+    let views = meant(&snapshot, &given)?;
+    Ok(Json(Interfaces {
+        host: hostname(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        waiting: state.waiting.load().to_vec(),
+        age_seconds: snapshot.published.elapsed().as_secs_f64(),
+        interfaces: views.into_iter().map(Into::into).collect(),
+    }))
 }
 
-async fn heavy_hitters(
-    State(state): State<Arc<ApiState>>,
-    Query(given): Parameters,
-) -> Answered<HeavyHitters> {
-    let given = parameters(given, &["interface", "window", "by"])?;
-    let which = which(&given)?;
-    let by_bytes = match given.get("by").map(String::as_str) {
-        None | Some("packets") => false,
-        Some("bytes") => true,
-        Some(other) => return Err(wrong("by", other, "packets or bytes")),
-    };
-    let snapshot = state.snapshot.load();
-    let names = snapshot.names.as_deref();
-    let mut interfaces = Vec::new();
-    for view in meant(&snapshot, &given)? {
-        let Some(which) = WindowName::meant(which, view.last.is_some()) else {
-            continue;
-        };
-        let window = view.last.as_deref().filter(|_| which == WindowName::Last);
-        let window = window.unwrap_or(&view.current);
-        interfaces.push(InterfaceHitters {
-            interface: view.name.clone(),
-            window: which,
-            state: window.into(),
-            pairs: list(&window.pairs, by_bytes, |flow| {
-                HeavyPair::new(flow, window, names)
-            }),
-            sources: list(&window.sources, by_bytes, |flow| {
-                HeavyNode::new(flow, names)
-            }),
-            destinations: list(&window.destinations, by_bytes, |flow| {
-                HeavyNode::new(flow, names)
-            }),
-            services: list(&window.services, by_bytes, |flow| flow.into()),
-            fan_out: fans(&window.fans.out, names),
-            fan_in: fans(&window.fans.into, names),
-        });
-    }
-    Ok(Json(HeavyHitters { interfaces }))
-}
-
-fn list<K, T>(hitters: &Hitters<K>, by_bytes: bool, entry: impl Fn(&Flow<K>) -> T) -> Vec<T> {
-    let flows = match by_bytes {
-        true => &hitters.by_bytes,
-        false => &hitters.by_packets,
-    };
-    flows.iter().map(entry).collect()
-}
-
-fn fans(nodes: &[NodePeers], names: Option<&Names>) -> Vec<FanNode> {
-    let nodes = nodes.iter();
-    nodes.map(|node| FanNode::new(node, names)).collect()
+/// What this machine is called; nothing if it does not say.
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.unwrap_or_default().trim().into()
 }
 
 async fn flow(
@@ -260,7 +217,7 @@ async fn node(
     }))
 }
 
-async fn ask(
+pub(super) async fn ask(
     state: &ApiState,
     given: &BTreeMap<String, String>,
     about: About,
@@ -284,7 +241,7 @@ async fn ask(
 }
 
 /// The interfaces that are meant; an unknown one is the sender's mistake.
-fn meant<'a>(
+pub(super) fn meant<'a>(
     snapshot: &'a Snapshot,
     given: &BTreeMap<String, String>,
 ) -> Result<Vec<&'a InterfaceView>, Refusal> {
@@ -308,7 +265,7 @@ fn meant<'a>(
     Ok(views)
 }
 
-fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowName>, Refusal> {
+pub(super) fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowName>, Refusal> {
     match given.get("window").map(String::as_str) {
         None => Ok(None),
         Some("current") => Ok(Some(WindowName::Current)),
@@ -371,7 +328,7 @@ fn real_end(state: &ApiState, asked: &Endpoint) -> Result<Endpoint, Refusal> {
 }
 
 /// What was given, each parameter once and none that is not `allowed`.
-fn parameters(
+pub(super) fn parameters(
     given: Vec<(String, String)>,
     allowed: &[&str],
 ) -> Result<BTreeMap<String, String>, Refusal> {
@@ -393,7 +350,7 @@ fn parameters(
     Ok(parameters)
 }
 
-fn wrong(name: &str, value: &str, allowed: &str) -> Refusal {
+pub(super) fn wrong(name: &str, value: &str, allowed: &str) -> Refusal {
     let message = format!("{name}={value} is not possible, allowed: {allowed}");
     Refusal(StatusCode::BAD_REQUEST, message)
 }

@@ -1,13 +1,18 @@
 //! The HTTP server: [`server`] accepts connections to its [`listeners`], [`permits`] limits them,
 //! [`protection`] says with which certificate and [`passwords`], [`api`] answers from
-//! what is [`shown`] of addresses, [`client`] asks a running agent; both know the
+//! what is [`shown`] of addresses ([`lists`], [`history`], [`inside`] and the [`page`]
+//! that shows them have files of their own), [`client`] asks a running agent; both know the
 //! same [`answers`].
 
 mod anonymise;
 pub mod answers;
 mod api;
 pub mod client;
+mod history;
+mod inside;
 mod listeners;
+mod lists;
+pub mod page;
 mod passwords;
 mod permits;
 mod protection;
@@ -17,6 +22,7 @@ mod stream;
 mod tls;
 
 pub use api::ApiState;
+pub use history::History;
 pub use listeners::bind;
 pub use protection::Rules;
 pub use server::{Server, serve};

@@ -90,9 +90,12 @@ impl Rules {
         }
     }
 
-    /// Sets the headers of an answer.
+    /// Sets the headers of an answer. What it says itself stays: the page knows best
+    /// what it may do.
     pub fn dress(&self, headers: &mut HeaderMap) {
-        headers.extend(self.headers.iter().cloned());
+        for (name, value) in &self.headers {
+            headers.entry(name).or_insert_with(|| value.clone());
+        }
     }
 }
 

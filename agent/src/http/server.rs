@@ -34,7 +34,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::api::{self, ApiState};
+use super::history;
 use super::listeners::{self, Listener, Listeners, Place};
+use super::page::Page;
 use super::permits::{GRACE, Permit, Permits};
 use super::protection::{Protection, Rules};
 use super::stream::PermittedStream;
@@ -102,13 +104,15 @@ pub fn serve(
         .enable_all()
         .build()
         .context("the HTTP server cannot start")?;
+    let state = Arc::new(state);
+    runtime.spawn(history::keep(Arc::clone(&state)));
     let shared = Arc::new(Shared {
         listeners: ArcSwap::from_pointee(listeners.clone()),
         changed: Notify::new(),
         protection: ArcSwapOption::from(protection.map(Arc::new)),
         tcp: Permits::new(TCP, PEER),
         unix: Permits::new(UNIX, UNIX),
-        router: TowerToHyperService::new(api::router(Arc::new(state))),
+        router: TowerToHyperService::new(api::router(Arc::clone(&state), Page::new()?)),
     });
     let server = Server {
         listeners,

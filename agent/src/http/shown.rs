@@ -52,6 +52,20 @@ impl Shown {
         }
     }
 
+    /// What may be seen of a window that was asked for, and the names of what is seen.
+    pub fn window(&self, window: WindowView) -> (WindowView, Option<Arc<Names>>) {
+        let names = self.names();
+        let disguise = self.disguise.load();
+        let Some(disguise) = &*disguise else {
+            return (window, names);
+        };
+        let names = names.map(|names| match disguise.anonymiser {
+            Anonymiser::Keyed(_) => disguise.names(&names, std::iter::once(&window)),
+            Anonymiser::Prefix => names,
+        });
+        (disguise.window(&window), names)
+    }
+
     /// The address that a question is about; none if that cannot be told.
     pub fn real(&self, asked: IpAddr) -> Option<IpAddr> {
         match &*self.disguise.load() {
@@ -106,7 +120,13 @@ impl Disguise {
             published,
         } = snapshot;
         let names = match (&self.anonymiser, names) {
-            (Anonymiser::Keyed(_), Some(names)) => Some(self.names(names, interfaces)),
+            (Anonymiser::Keyed(_), Some(names)) => {
+                let windows = interfaces.iter().flat_map(|view| {
+                    let last = view.last.as_deref().into_iter();
+                    last.chain([&view.current])
+                });
+                Some(self.names(names, windows))
+            }
             // A network has the name of its first address.
             (_, names) => names.clone(),
         };
@@ -150,6 +170,8 @@ impl Disguise {
             unseen: window.unseen,
             packets: window.packets,
             bytes: window.bytes,
+            distinct: window.distinct,
+            exact: window.exact,
             pairs: self.pairs(&window.pairs),
             sources: self.nodes(&window.sources),
             destinations: self.nodes(&window.destinations),
@@ -214,7 +236,11 @@ impl Disguise {
     }
 
     /// Names of all pseudonyms that are shown.
-    fn names(&self, names: &Names, interfaces: &[Arc<InterfaceView>]) -> Arc<Names> {
+    fn names<'a>(
+        &self,
+        names: &Names,
+        windows: impl Iterator<Item = &'a WindowView>,
+    ) -> Arc<Names> {
         let mut prefixes = Prefixes::new(MOST_NAMES);
         let mut give = |real: IpAddr| {
             let name = names.of(real);
@@ -223,17 +249,15 @@ impl Disguise {
                 let _ = prefixes.give(IpNet::from(self.anonymiser.show(real)), name, 0);
             }
         };
-        for view in interfaces {
-            for window in view.last.as_deref().into_iter().chain([&view.current]) {
-                for pair in window.pairs.union() {
-                    give(pair.key.src());
-                    give(pair.key.dst());
-                }
-                let nodes = window.sources.union().chain(window.destinations.union());
-                nodes.for_each(|node| give(node.key));
-                let fans = window.fans.out.iter().chain(&window.fans.into);
-                fans.for_each(|node| give(node.ip));
+        for window in windows {
+            for pair in window.pairs.union() {
+                give(pair.key.src());
+                give(pair.key.dst());
             }
+            let nodes = window.sources.union().chain(window.destinations.union());
+            nodes.for_each(|node| give(node.key));
+            let fans = window.fans.out.iter().chain(&window.fans.into);
+            fans.for_each(|node| give(node.ip));
         }
         Arc::new(prefixes.finish())
     }

@@ -3,6 +3,7 @@
 pub mod answer;
 mod fans;
 mod groups;
+pub mod page;
 mod rows;
 mod table;
 mod total;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::names::Names;
+use crate::sketch::inside::SketchStates;
 use crate::sketch::past::PastWindow;
 use crate::sketch::summary::Summary;
 use crate::sketch::window::Bounds;
@@ -107,6 +109,8 @@ pub struct CaptureReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     asked: Vec<AskedRow>,
     windows: Vec<WindowReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sketch: Option<SketchStates>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verify: Option<Verify>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,6 +240,7 @@ impl CaptureReport {
             groups: groups.map(|groups| groups.iter().map(GroupRow::from).collect()),
             asked: AskedRow::rows(&summary.asked, names),
             windows: windows.collect(),
+            sketch: None,
             verify: summary.compared.as_deref().map(Verify::new),
             error,
         }

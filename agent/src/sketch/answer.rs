@@ -5,10 +5,12 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use crane_model::Flow;
+use crane_model::crane::Inside;
 use crane_model::fan::Peers;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Between, Endpoint};
+use crate::export::snapshot::WindowView;
 
 /// Which window is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -62,6 +64,10 @@ pub enum About {
     },
     /// What a node sends and receives.
     Node(IpAddr),
+    /// So many of the heaviest, whatever the length of published lists.
+    Lists(usize),
+    /// What the sketches look like inside.
+    Inside,
 }
 
 impl FromStr for About {
@@ -84,7 +90,6 @@ impl FromStr for About {
 }
 
 /// What one interface knows.
-#[derive(Debug)]
 pub struct Answer {
     /// The interface.
     pub interface: String,
@@ -95,6 +100,10 @@ pub struct Answer {
     pub flows: Vec<Flow<()>>,
     /// To how many others the node sends, and from how many it receives.
     pub peers: Option<[Peers; 2]>,
+    /// The heaviest, if they were asked for.
+    pub lists: Option<Box<WindowView>>,
+    /// Sketches with what they are of, if they were asked for.
+    pub inside: Vec<(&'static str, Inside)>,
 }
 
 /// What a report is asked, and what a window knows of it.

@@ -23,10 +23,10 @@ use super::saved::writer::Saver;
 use super::sketches::Blueprint;
 use super::slot::Slot;
 use super::summary::Summary;
-use super::view::{Lists, Views};
+use super::view::{Lists, Views, until};
 use super::window::{WindowClock, wall_clock};
 use super::windows::Windows;
-use crate::export::snapshot::InterfaceView;
+use crate::export::snapshot::{InterfaceView, Until};
 use crate::names::Names;
 use crate::panics;
 use crate::tally::{Ignored, Tally};
@@ -333,6 +333,10 @@ impl Interface {
             main_services: sketches.main_services(heaviest.union()),
             fans: sketches.largest_fans(top),
             top: heaviest,
+            inside: match wanted.inside {
+                true => sketches.inside()?,
+                false => Vec::new(),
+            },
             conversations,
             asked: sketches.asked(&wanted.ask, self.names())?,
             names: self.windows.groups().map(Groups::names).cloned(),
@@ -360,13 +364,30 @@ impl Interface {
         about: &About,
     ) -> Option<crane_model::Result<Answer>> {
         let (window, found) = self.windows.meant(asked)?;
-        let flows = found.sketches.answer(about, self.names());
-        Some(flows.map(|flows| Answer {
-            interface: self.name.clone(),
-            window,
-            flows,
-            peers: found.sketches.peers(about),
-        }))
+        let answer = || {
+            let sketches = &found.sketches;
+            let until = match window {
+                WindowName::Last => Until::End,
+                WindowName::Current => until(&self.windows),
+            };
+            let lists = match about {
+                About::Lists(top) => Some(Box::new(found.view(*top, until))),
+                _ => None,
+            };
+            let inside = match about {
+                About::Inside => sketches.inside()?,
+                _ => Vec::new(),
+            };
+            Ok(Answer {
+                interface: self.name.clone(),
+                window,
+                flows: sketches.answer(about, self.names())?,
+                peers: sketches.peers(about),
+                lists,
+                inside,
+            })
+        };
+        Some(answer())
     }
 }
 

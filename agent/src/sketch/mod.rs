@@ -12,6 +12,7 @@ pub mod conversations;
 pub mod estimate;
 mod fans;
 mod groups;
+pub mod inside;
 mod interface;
 pub mod key;
 mod main_services;

@@ -29,6 +29,8 @@ pub struct Wanted {
     pub ask: Vec<About>,
     /// Conversations, too.
     pub both: bool,
+    /// What the sketches look like inside, too.
+    pub inside: bool,
 }
 
 /// What is kept of a window that is over.

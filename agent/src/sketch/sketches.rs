@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crane_model::crane::Inside;
 use crane_model::crown::BYTES_PER_PACKET;
 use crane_model::fan::Peers;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
@@ -122,6 +123,18 @@ impl Sketches {
             || self.services.is_saturated()?)
     }
 
+    /// What they look like inside.
+    pub fn inside(&self) -> crane_model::Result<Vec<(&'static str, Inside)>> {
+        let cranes = [
+            ("pairs", &self.pairs),
+            ("sources", &self.sources),
+            ("destinations", &self.destinations),
+            ("services", &self.services),
+        ];
+        let inside = |(name, crane): (_, &Crane)| Ok((name, crane.inside()?));
+        cranes.into_iter().map(inside).collect()
+    }
+
     /// All pairs that are known by name, among them the heaviest.
     pub fn named_pairs(&self) -> impl Iterator<Item = Flow<Pair>> {
         self.named(&self.pairs, Pair::of_name)
@@ -220,6 +233,7 @@ impl Sketches {
                 self.between(&ends.reversed(), names)?,
             ],
             About::Node(node) => self.node(*node)?.map(unnamed).to_vec(),
+            About::Lists(_) | About::Inside => Vec::new(),
         })
     }
 
@@ -272,7 +286,7 @@ impl Sketches {
 
     fn seen_peers(&self, about: &About) -> Option<[Peers; 2]> {
         match *about {
-            About::Flow { .. } => None,
+            About::Flow { .. } | About::Lists(_) | About::Inside => None,
             // While all pairs are known, they tell it exactly.
             About::Node(node) if self.pairs.is_exact() => {
                 Some(fans::counted_of(&self.pairs, node).map(Peers::exactly))

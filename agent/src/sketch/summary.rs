@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crane_model::crane::Inside;
+
 use super::answer::Asked;
 use super::conversations::Conversation;
 use super::past::{Compared, PastWindow};
@@ -53,6 +55,8 @@ pub struct Summary {
     pub main_services: BTreeMap<Pair, Service>,
     /// Who talks with most others.
     pub fans: FanLists,
+    /// What the sketches look like inside, if that was wanted.
+    pub inside: Vec<(&'static str, Inside)>,
     /// The heaviest conversations, if they were wanted.
     pub conversations: Vec<Conversation>,
     /// What was asked.
@@ -65,4 +69,18 @@ pub struct Summary {
     pub windows: Vec<PastWindow>,
     /// All pairs beside their exact counts, if those were wanted.
     pub compared: Option<Vec<Compared>>,
+}
+
+impl Summary {
+    /// The same with lists of `top` entries at most.
+    pub fn shorten(&mut self, top: usize) {
+        self.wanted_top = top.min(self.wanted_top);
+        self.top.shorten(top);
+        self.sources.shorten(top);
+        self.destinations.shorten(top);
+        self.services.shorten(top);
+        self.fans.out.truncate(top);
+        self.fans.into.truncate(top);
+        self.conversations.truncate(top);
+    }
 }

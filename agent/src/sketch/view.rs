@@ -50,10 +50,6 @@ impl Views {
             (None, _) => self.exported = follow(&self.exported, &current.sketches, lists)?,
         }
         let loads = current.sketches.pairs.loads()?;
-        let until = match windows.clock() {
-            WindowClock::Monotonic(clock) => Until::Now(clock.began()),
-            WindowClock::Packets(_) | WindowClock::Never => Until::Latest,
-        };
         Ok(InterfaceView {
             name: name.into(),
             tally: Arc::clone(tally),
@@ -63,10 +59,18 @@ impl Views {
             memory_bytes: windows.memory_bytes(),
             saturated: current.sketches.is_saturated()?,
             groups: windows.groups().map(Groups::seen),
-            current: current.view(lists.top, until),
+            current: current.view(lists.top, until(windows)),
             last: self.last.as_ref().map(|(_, view)| Arc::clone(view)),
             exported: self.exported.clone(),
         })
+    }
+}
+
+/// Until when the current window has lasted.
+pub fn until(windows: &Windows) -> Until {
+    match windows.clock() {
+        WindowClock::Monotonic(clock) => Until::Now(clock.began()),
+        WindowClock::Packets(_) | WindowClock::Never => Until::Latest,
     }
 }
 

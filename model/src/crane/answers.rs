@@ -51,7 +51,7 @@ impl Layered {
         self.layers.known_count(bound, &|| self.uncrowned())
     }
 
-    fn estimates(&self, ids: &[u64]) -> Result<Vec<Likely>> {
+    pub(super) fn estimates(&self, ids: &[u64]) -> Result<Vec<Likely>> {
         self.layers.estimates(ids, &|| self.uncrowned())
     }
 

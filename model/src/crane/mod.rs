@@ -13,11 +13,13 @@
 //! | `admission` | storing a batch in crown and layers |
 //! | `answers` | asking them |
 //! | `sums` | asking them about many edges at once, known or not |
+//! | `inside` | what it looks like inside |
 //! | `state` | saving a sketch, and answering in another process |
 
 mod admission;
 mod answers;
 mod growth;
+mod inside;
 mod profile;
 mod state;
 mod sums;
@@ -33,6 +35,7 @@ use crate::secret::Secret;
 use crate::table::{Kept, Tables};
 use crate::{Error, Result};
 
+pub use inside::{Inside, Judged};
 pub use profile::Profile;
 
 pub(crate) use admission::Layered;

@@ -95,6 +95,8 @@ impl Window {
             unseen: self.unseen,
             packets: self.packets,
             bytes: self.bytes,
+            distinct: self.sketches.pairs.distinct(),
+            exact: self.sketches.is_exact(),
             main_services: self.sketches.main_services(pairs.union()),
             pairs,
             sources: Hitters::of(self.sketches.named_sources(), top),

@@ -1,0 +1,34 @@
+// The page that `replay --report` writes, from a file.
+
+import { check, eventually, faults, ok, open, picture, run, sideways, test, text, PHONE, WORK } from './browser.mjs';
+
+const folder = `${WORK}/demo`;
+
+test(async (chrome) => {
+  await run(['replay', 'sample.pcap', '--window', '5s', '--report', 'report.html', '-c', 'agent.toml'], { cwd: folder });
+  const at = `file://${folder}/report.html`;
+  const page = await open(chrome, at);
+  await eventually('the heaviest', async () => (await text(page, '#panel .rows li')).includes('10.0.1.8'), 5);
+  const head = await text(page, 'header');
+  check(/sample\.pcap/.test(head) && /2023-11-14 22:13:20–22:14:19/.test(head) && !/\blive\b/.test(head), 'file and time', head);
+  check((await text(page, '#notable')).includes('scan?'), 'the scan', await text(page, '#notable'));
+  check(/12 windows/.test(await text(page, '#chart-panel')), 'windows are a chart', await text(page, '#chart-panel'));
+  for (const tab of ['pairs', 'sources', 'destinations', 'fan-out', 'services', 'networks', 'graph', 'sketch']) {
+    await page.evaluate((name) => { location.hash = `tab=${name}`; }, tab);
+    await page.waitForTimeout(300);
+    const bad = await faults(page);
+    check(bad.length === 0, `axe in ${tab} of a report`, bad);
+  }
+  await page.evaluate(() => { location.hash = 'tab=pairs&q=10.0.1.8 → 192.0.2.1'; });
+  await eventually('the pair and its windows', async () => page.locator('#found svg.windows rect').count());
+  await picture(page, 'page-report');
+  await page.evaluate(() => { location.hash = 'q=10.9.9.9'; });
+  await eventually('who is not inside', async () => /Not in the lists of this report/.test(await text(page, '#found')));
+  check(page.complaints.length === 0, 'no complaints', page.complaints);
+  const elsewhere = page.asked.filter((url) => !url.startsWith('file:') && !url.startsWith('data:'));
+  check(elsewhere.length === 0, 'a report asks nobody', elsewhere);
+  const phone = await open(chrome, at, { size: PHONE, dark: false });
+  await phone.waitForTimeout(500);
+  check(await sideways(phone) <= 0, 'no sideways scrolling');
+  ok('a report works from a file, asks nobody, and says what it does not know');
+});

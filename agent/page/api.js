@@ -1,0 +1,61 @@
+// The agent, as it is asked over HTTP.
+
+/** Longer than the agent takes for an answer about the current window. */
+const PATIENCE = 8000;
+
+class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Fails with a TypeError where nobody answers, with Refused where the answer is no. */
+async function ask(path, parameters) {
+  const given = Object.entries(parameters || {}).filter(([, value]) => value !== undefined);
+  const query = given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+  const answer = await fetch(`/api/v1/${path}${query ? '?' + query : ''}`, {
+    signal: AbortSignal.timeout(PATIENCE),
+    cache: 'no-store',
+    credentials: 'same-origin',
+  });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refused(answer.status, body.error || `the agent says ${answer.status}`);
+  return body;
+}
+
+/** A running agent. */
+const agent = {
+  live: true,
+  interfaces: (name) => ask('interfaces', { interface: name }),
+  async lists(name, window, by, top) {
+    const answer = await ask('heavy-hitters', { interface: name, window, by, top });
+    return answer.interfaces[0];
+  },
+  /** Points, oldest first: when they end, how long they are, what there was. */
+  async history(name, points) {
+    const answer = await ask('history', { interface: name, points });
+    const all = new Map();
+    for (const one of answer.interfaces) {
+      const count = one.bytes.length;
+      const step = answer.step_seconds;
+      all.set(one.interface, one.bytes.map((bytes, at) => ({
+        end: answer.end - (count - 1 - at) * step, seconds: step, bytes,
+        packets: one.packets[at], dropped: one.dropped[at],
+      })));
+    }
+    return all;
+  },
+  async sketch(name, window) {
+    return (await ask('sketch', { interface: name, window })).interfaces[0];
+  },
+  async node(ip, name, window) {
+    const answer = await ask('node', { ip, interface: name, window });
+    return { name: answer.name, ...answer.interfaces[0] };
+  },
+  async flow(src, dst, name, window) {
+    const answer = await ask('flow', { src, dst, both: true, interface: name, window });
+    const found = answer.interfaces[0];
+    return found && { names: [answer.src_name, answer.dst_name], ...found };
+  },
+};

@@ -1,0 +1,140 @@
+// Buttons, keys, dark and light; and the start.
+
+const THEMES = ['auto', 'light', 'dark'];
+
+function stored(value) {
+  try {
+    if (value !== undefined) localStorage.setItem('crane-theme', value);
+    return localStorage.getItem('crane-theme');
+  } catch {
+    return null;
+  }
+}
+
+function isDark() {
+  const theme = document.documentElement.dataset.theme;
+  return theme === 'dark' || (theme === 'auto' && matchMedia('(prefers-color-scheme: dark)').matches);
+}
+
+function theme(value) {
+  document.documentElement.dataset.theme = THEMES.includes(value) ? value : 'auto';
+  say(byId('theme-icon'), isDark() ? '☀' : '☾');
+}
+
+function toggleTheme() {
+  const next = isDark() ? 'light' : 'dark';
+  theme(next);
+  stored(next);
+}
+
+function pause() {
+  if (!source.live) return;
+  paused = !paused;
+  drawHead();
+  poke();
+}
+
+const KEYS = [
+  ['1 – 8', 'pairs, sources, destinations, fan-out, services, networks, graph, sketch'],
+  ['/', 'search'], ['Esc', 'close what was found'], ['b', 'bytes or packets'], ['w', 'this window or the last complete one'],
+  ['i', 'all interfaces'], ['p', 'pause'], ['t', 'dark or light'], ['?', 'this'],
+];
+
+function help() {
+  const dialog = byId('help');
+  if (dialog.open) return dialog.close();
+  dialog.replaceChildren(
+    el('h2', { id: 'help-title' }, 'Keys'),
+    el('dl', {}, KEYS.flatMap(([key, what]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, what)])),
+    el('h2', {}, 'What is what'),
+    el('p', {}, 'A bar is what someone had in the window. A thin whisker on it is the 90 % interval: no whisker, no doubt. “Exact” means that every pair is counted by itself.'),
+    el('p', {}, 'Search for an address, a pair (10.0.0.1 10.0.0.2), a network (10.0.0.0/8), a configured name, or any part of what is listed.'),
+    el('form', { method: 'dialog' }, el('button', { autofocus: true }, 'Close')),
+  );
+  return dialog.showModal();
+}
+
+function toggle(name) {
+  const [first, second] = CHOICES[name].map(([value]) => value);
+  go({ [name]: state[name] === first ? second : first });
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = event.target.matches('input, select, textarea');
+  if (event.key === 'Escape') {
+    if (byId('help').open) return;
+    if (typing) event.target.blur();
+    if (state.q) go({ q: '' });
+    return;
+  }
+  if (typing || byId('help').open) return;
+  const actions = {
+    '/': () => byId('query').focus(), '?': help, t: toggleTheme, p: pause,
+    b: () => toggle('by'), w: () => source.live && toggle('window'), i: () => seen.all.length > 1 && go({ if: ALL, q: '' }),
+  };
+  const tab = TABS[Number(event.key) - 1];
+  const action = tab ? () => go({ tab: tab[0] }) : actions[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+
+function onTabKey(event) {
+  const at = TABS.findIndex(([name]) => name === state.tab);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: TABS.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  const [name] = TABS[(to + TABS.length) % TABS.length];
+  go({ tab: name });
+  byId(`tab-${name}`).focus();
+}
+
+function start() {
+  theme(stored() || 'auto');
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => theme(document.documentElement.dataset.theme));
+  byId('tabs').append(...TABS.map(([name, title], at) => el('button', {
+    type: 'button', role: 'tab', id: `tab-${name}`, 'data-tab': name, 'aria-controls': 'panel', onclick: () => go({ tab: name }),
+  }, title, el('kbd', { 'aria-hidden': 'true' }, String(at + 1)))));
+  byId('tabs').addEventListener('keydown', onTabKey);
+  const groups = source.live ? ['window', 'by'] : ['by'];
+  byId('choices').append(...groups.map((name) => el('div', { class: 'choice', role: 'group', 'data-name': name, 'aria-label': name === 'by' ? 'Measure' : 'Window' },
+    CHOICES[name].map(([value, title]) => el('button', { type: 'button', 'data-value': value, onclick: () => go({ [name]: value }) }, title)))));
+  byId('interface').addEventListener('change', (event) => go({ if: event.target.value, q: '' }));
+  byId('search').addEventListener('submit', (event) => {
+    event.preventDefault();
+    go({ q: byId('query').value.trim() });
+    byId('query').blur();
+  });
+  byId('query').addEventListener('search', (event) => {
+    if (event.target.value === '') go({ q: '' });
+  });
+  byId('live').addEventListener('click', pause);
+  byId('theme').addEventListener('click', toggleTheme);
+  byId('help-button').addEventListener('click', help);
+  byId('skip').addEventListener('click', (event) => {
+    event.preventDefault();
+    byId('main').focus();
+  });
+  document.addEventListener('keydown', onKey);
+  document.addEventListener('click', (event) => {
+    const link = event.target.closest('a[data-query]');
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    go({ q: link.dataset.query });
+    byId('found').scrollIntoView({ block: 'nearest', behavior: 'auto' });
+  });
+  document.addEventListener('visibilitychange', poke);
+  addEventListener('hashchange', () => { readHash(); arrive(); });
+  addEventListener('popstate', () => { readHash(); arrive(); });
+  if (!source.live) {
+    byId('query').placeholder = 'search the lists of this report';
+    say(byId('footer'), `Made by crane-agent ${source.version} replay. This file asks nobody: search finds who is in its lists.`);
+  } else {
+    byId('footer').append('The same as ', el('a', { href: '/metrics' }, 'metrics'), ' and as ', el('a', { href: '/api/v1/heavy-hitters' }, 'JSON'), '.');
+  }
+  readHash();
+  arrive();
+}
+
+start();

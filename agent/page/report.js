@@ -1,0 +1,73 @@
+// A capture whose data is inside the page. It answers as an agent would, as far as it
+// has what is asked for.
+
+function readReport() {
+  const data = document.getElementById('data');
+  return data ? JSON.parse(data.textContent) : null;
+}
+
+function reportSource(data) {
+  const captures = new Map();
+  for (const capture of data.captures) {
+    const base = capture.path.split('/').pop() || capture.path;
+    let name = capture.interface ? `${base} (${capture.interface})` : base;
+    for (let n = 2; captures.has(name); n += 1) name = `${base} #${n}`;
+    captures.set(name, capture);
+  }
+  const lists = ['sources', 'destinations', 'services'];
+  const window = (capture) => ({
+    start: capture.start, end: capture.end, seconds: capture.seconds || 0,
+    packets: capture.edges, bytes: bytesOf(capture), distinct_pairs: capture.pairs, exact: capture.exact,
+  });
+  const state = ([name, capture]) => ({
+    interface: name, up: true, ended: true, error: capture.error,
+    packets: capture.packets, bytes: capture.bytes, edges: capture.edges,
+    ignored: capture.ignored, dropped: capture.dropped, protocols: capture.protocols,
+    groups: capture.groups, layers: capture.layers, expansions: capture.expansions,
+    memory_bytes: capture.memory_bytes, saturated: false, current: window(capture), last: null,
+  });
+  return {
+    live: false,
+    captures,
+    version: data.version,
+    async interfaces(name) {
+      const all = [...captures].filter(([known]) => name === undefined || known === name);
+      return { host: '', version: data.version, waiting: [], age_seconds: 0, interfaces: all.map(state) };
+    },
+    async lists(name, which, by) {
+      const capture = captures.get(name);
+      const suffix = by === 'bytes' ? '_bytes' : '';
+      const answer = { interface: name, window: 'current', ...window(capture) };
+      answer.pairs = capture[`top${suffix}`];
+      for (const list of lists) answer[list] = capture[list + suffix];
+      return { ...answer, fan_out: capture.fan_out, fan_in: capture.fan_in };
+    },
+    async history(name) {
+      const all = new Map();
+      for (const [known, capture] of captures) {
+        if (name !== undefined && known !== name) continue;
+        all.set(known, capture.windows.map((one) => ({
+          end: one.end, seconds: one.seconds, bytes: one.bytes, packets: one.packets, dropped: 0,
+        })));
+      }
+      return all;
+    },
+    async sketch(name) {
+      return { window: 'current', sketches: captures.get(name).sketch || {} };
+    },
+    /** What windows of the capture say of a pair; nothing of those that do not list it. */
+    pairWindows(name, src, dst) {
+      const windows = captures.get(name).windows.filter((one) => one.top.length > 0);
+      return windows.map((one) => ({
+        start: one.start, seconds: one.seconds,
+        row: one.top.find((row) => row.src === src && row.dst === dst),
+      }));
+    },
+  };
+}
+
+/** Bytes of the packets that have addresses. */
+function bytesOf(capture) {
+  const carried = Object.values(capture.protocols || {});
+  return carried.reduce((sum, one) => sum + one.bytes, 0) || capture.bytes;
+}

@@ -1,0 +1,236 @@
+// A question about an address, a pair, a network or a name, and its answer.
+
+const V4 = /^\d{1,3}(\.\d{1,3}){3}$/;
+const V6 = /^[0-9a-f:.]*:[0-9a-f:.]*$/i;
+
+function isAddress(text) {
+  return (V4.test(text) && text.split('.').every((part) => Number(part) < 256)) || V6.test(text);
+}
+
+/** 10/8 and 10.1.2.3/16 are what people write; prefixes have four bytes and no host. */
+function prefix(text) {
+  const match = /^(\d{1,3}(?:\.\d{1,3}){0,3})\.?\/(\d{1,2})$/.exec(text);
+  if (!match || Number(match[2]) > 32) return text;
+  const bytes = match[1].split('.').map(Number);
+  while (bytes.length < 4) bytes.push(0);
+  const bits = Number(match[2]);
+  const whole = bytes.map((byte, at) => {
+    const kept = Math.min(8, Math.max(0, bits - 8 * at));
+    return byte & (0xff << (8 - kept)) & 0xff;
+  });
+  return `${whole.join('.')}/${bits}`;
+}
+
+function parseQuery(text, names) {
+  const ends = text.trim().split(/\s*(?:→|->|>|,|\s)\s*/).filter(Boolean);
+  const isEnd = (end) => end === '*' || isAddress(end) || end.includes('/') || names.has(end);
+  // Names may have spaces.
+  if (names.has(text.trim())) return { kind: 'flow', src: text.trim(), dst: '*', network: text.trim() };
+  if (ends.length === 2 && ends.every(isEnd)) return { kind: 'flow', src: prefix(ends[0]), dst: prefix(ends[1]) };
+  if (ends.length !== 1) return { kind: 'text', text: text.trim() };
+  const [end] = ends;
+  if (isAddress(end)) return { kind: 'node', ip: end.toLowerCase() };
+  if (end.includes('/') && /^[0-9a-f]/i.test(end)) return { kind: 'flow', src: prefix(end), dst: '*', network: prefix(end) };
+  return { kind: 'text', text: end };
+}
+
+class Found {
+  constructor(parent) {
+    this.parent = parent;
+    this.title = el('h2', { class: 'subject' });
+    this.note = el('span', { class: 'note' });
+    this.close = el('button', { type: 'button', class: 'close', 'aria-label': 'Close (Escape)', onclick: () => go({ q: '' }) }, '✕');
+    this.verdict = el('p', { class: 'verdict' });
+    this.facts = el('div', { class: 'facts' });
+    this.rows = new HeavyList('pairs', 'heaviest pairs of it');
+    this.nodes = new HeavyList('nodes', 'addresses');
+    parent.append(el('div', { class: 'panel-head' }, this.title, this.note, this.close), this.verdict, this.facts, this.rows.node, this.nodes.node);
+    /** What windows said, by interface and question. */
+    this.past = new Map();
+  }
+
+  /** Something else is searched for: what was found before is no answer to it. */
+  begin(query) {
+    if (this.query === query) return;
+    this.query = query;
+    say(this.title, query);
+    say(this.note, '');
+    say(this.verdict, 'Asking …');
+    this.verdict.classList.remove('certain');
+    this.facts.replaceChildren();
+    for (const list of [this.rows, this.nodes]) {
+      list.list.replaceChildren();
+      show(list.node, false);
+    }
+  }
+
+  /** Asks the agent about what is searched for. */
+  async ask(view, source, query) {
+    const asked = this.parse(view, query);
+    if (asked.kind === 'text' || !source.live) return null;
+    try {
+      return await this.answer(asked, view, source);
+    } catch (error) {
+      if (error instanceof Refused) return { refused: error.message };
+      throw error;
+    }
+  }
+
+  parse(view, query) {
+    const names = new Set();
+    for (const group of (view.state && view.state.groups) || []) names.add(group.src).add(group.dst);
+    return parseQuery(query, names);
+  }
+
+  /** Shows the answer. */
+  update(view, source, query, answer) {
+    const asked = this.parse(view, query);
+    this.draw(asked, source.live ? answer : this.inside(asked, view), view, source);
+  }
+
+  async answer(asked, view, source) {
+    const ask = (which) => asked.kind === 'node'
+      ? source.node(asked.ip, view.interface, which)
+      : source.flow(asked.src, asked.dst, view.interface, which);
+    const now = await ask(view.which);
+    const windows = this.windows(asked, view);
+    const { current, last } = view.state;
+    const note = (window, answer, isCurrent) => {
+      if (answer) windows.set(window.start, { start: window.start, seconds: window.seconds, current: isCurrent, rows: rowsOf(asked, answer) });
+    };
+    note(view.which === 'last' ? last : current, now, view.which === 'current');
+    const known = last && windows.get(last.start);
+    if (last && view.which === 'current' && (!known || known.current)) note(last, await ask('last'), false);
+    return now;
+  }
+
+  /** What the report has of it; only who is in its lists. */
+  inside(asked, view) {
+    const lists = view.lists || {};
+    if (asked.kind === 'node') {
+      const of = (list) => (list || []).find((row) => row.ip === asked.ip);
+      const found = { sent: of(lists.sources), received: of(lists.destinations), fan_out: of(lists.fan_out), fan_in: of(lists.fan_in) };
+      return Object.values(found).some(Boolean) ? found : null;
+    }
+    const pair = (src, dst) => (lists.pairs || []).find((row) => row.src === src && row.dst === dst);
+    const [estimate, back] = [pair(asked.src, asked.dst), pair(asked.dst, asked.src)];
+    return estimate || back ? { estimate, back } : null;
+  }
+
+  windows(asked, view) {
+    const key = JSON.stringify([view.interface, asked]);
+    if (!this.past.has(key)) {
+      if (this.past.size > 50) this.past.clear();
+      const windows = new Map();
+      // What the page has seen of windows before.
+      for (const lists of view.past) {
+        const rows = listed(asked, lists);
+        if (rows) windows.set(lists.start, { start: lists.start, seconds: lists.seconds, rows });
+      }
+      this.past.set(key, windows);
+    }
+    return this.past.get(key);
+  }
+
+  draw(asked, answer, view, source) {
+    const { measure } = view;
+    if (asked.kind === 'text') return this.drawMatches(asked.text, view);
+    show(this.nodes.node, false);
+    const subject = asked.kind === 'node' ? asked.ip : asked.network ? asked.network : `${asked.src} → ${asked.dst}`;
+    say(this.title, subject);
+    say(this.note, [answer && answer.name && answer.name !== 'other' ? answer.name : '', view.windowText].filter(Boolean).join(' · '));
+    if (!answer || answer.refused) {
+      say(this.verdict, answer ? answer.refused : source.live ? 'The agent has no such window yet.'
+        : 'Not in the lists of this report. It has the heaviest only: who is not found here may still have sent a little. Ask the capture itself with replay --ask.');
+      this.facts.replaceChildren();
+      show(this.rows.node, false);
+      return undefined;
+    }
+    const rows = rowsOf(asked, answer);
+    const never = rows.every((row) => row && row.at_most === 0);
+    const maybe = rows.every((row) => row && row.packets === 0);
+    say(this.verdict, never ? 'Certainly not in this window.' : maybe ? 'Most likely not in this window.' : '');
+    this.verdict.classList.toggle('certain', never);
+    const labels = asked.kind === 'node' ? ['sent', 'received'] : asked.network ? ['sent', 'received'] : [`${asked.src} → ${asked.dst}`, `${asked.dst} → ${asked.src}`];
+    const facts = labels.map((label, at) => this.fact(label, rows[at], at, asked, view, source));
+    for (const [label, peers] of [['talks to', answer.fan_out], ['hears from', answer.fan_in]]) {
+      if (!peers) continue;
+      const interval = intervalText(MEASURES.peers, peers);
+      facts.push(el('div', { class: 'fact' }, el('h3', {}, label), el('p', { class: 'big' }, whole(peers.peers), el('small', {}, peers.peers === 1 ? ' host' : ' hosts')),
+        el('p', { class: 'sure' }, interval ? `90 % sure: ${interval.slice(1, -1)}` : 'exact')));
+    }
+    if (!this.facts.firstChild || !isHeld(this.facts)) this.facts.replaceChildren(...facts);
+    const of = (row) => asked.kind === 'node' ? row.src === asked.ip || row.dst === asked.ip : false;
+    const pairs = ((view.lists && view.lists.pairs) || []).filter(of).slice(0, 12);
+    show(this.rows.node, pairs.length > 0);
+    this.rows.update(pairs, measure, view.lists ? view.lists[measure.name] : 0, view.lists ? view.lists.seconds : 0);
+    return undefined;
+  }
+
+  fact(label, row, at, asked, view, source) {
+    const { measure } = view;
+    const parts = [el('h3', {}, label)];
+    if (!row) {
+      parts.push(el('p', { class: 'big' }, '–'), el('p', { class: 'sure' }, 'not in the list'));
+      return el('div', { class: 'fact' }, parts);
+    }
+    const other = measure.name === 'bytes' ? `${short(row.packets)} packets` : bytesText(row.bytes);
+    const all = view.lists ? view.lists[measure.name] : 0;
+    const share = all > 0 ? `${percent(measure.value(row), all)} ${measure.of}` : '';
+    parts.push(el('p', { class: 'big' }, measure.text(measure.value(row)), el('small', {}, ` ${measure.name === 'packets' ? 'packets' : ''}`)));
+    parts.push(el('p', { class: 'sure' }, [other, share].filter(Boolean).join(', ')));
+    parts.push(el('p', { class: 'sure' }, isExact(measure, row) ? 'exact' : `90 % sure: ${intervalText(measure, row).slice(1, -1)}; certain: ${bounds(measure, row)}`));
+    const windows = source.live
+      ? [...this.windows(asked, view).values()].sort((a, b) => a.start - b.start).map((one) => ({ ...one, row: one.rows[at] }))
+      : asked.kind === 'flow' && at === 0 ? source.pairWindows(view.interface, asked.src, asked.dst) : [];
+    if (windows.length > 0) parts.push(windowBars(windows.slice(-20), measure, 240, 64), el('p', { class: 'note' }, source.live ? 'windows this page has seen' : 'windows; ? where it is not among the heaviest'));
+    return el('div', { class: 'fact' }, parts);
+  }
+
+  /** Whatever in the lists has this text in it. */
+  drawMatches(text, view) {
+    const { measure } = view;
+    const lists = view.lists || {};
+    const wanted = text.toLowerCase();
+    const has = (...texts) => texts.some((one) => one && one.toLowerCase().includes(wanted));
+    const pairs = (lists.pairs || []).filter((row) => has(row.src, row.dst, row.src_name, row.dst_name, serviceText(row.service)));
+    const nodes = new Map();
+    for (const row of [...(lists.sources || []), ...(lists.destinations || [])]) {
+      const before = nodes.get(row.ip);
+      if (has(row.ip, row.name) && !(before && measure.value(before) > measure.value(row))) nodes.set(row.ip, row);
+    }
+    say(this.title, text);
+    say(this.note, 'in the lists');
+    this.facts.replaceChildren();
+    const count = pairs.length + nodes.size;
+    this.verdict.classList.remove('certain');
+    say(this.verdict, count > 0 ? '' : `No list has “${text}” in it. Addresses (10.0.0.1), pairs (10.0.0.1 10.0.0.2), networks (10.0.0.0/8) and configured names are asked for directly, heavy or not.`);
+    show(this.rows.node, pairs.length > 0);
+    show(this.nodes.node, nodes.size > 0);
+    const all = lists[measure.name] || 0;
+    this.rows.update(pairs.slice(0, 20), measure, all, lists.seconds);
+    this.nodes.update([...nodes.values()].sort((a, b) => measure.value(b) - measure.value(a)).slice(0, 10), measure, all, lists.seconds);
+  }
+}
+
+/** There and back, or sent and received. */
+function rowsOf(asked, answer) {
+  return asked.kind === 'node' ? [answer.sent, answer.received] : [answer.estimate, answer.back];
+}
+
+/** The same from lists, if it is there. */
+function listed(asked, lists) {
+  if (asked.kind === 'node') {
+    const rows = [lists.sources, lists.destinations].map((list) => list.find((row) => row.ip === asked.ip));
+    return rows.some(Boolean) ? rows : null;
+  }
+  const pair = (src, dst) => lists.pairs.find((row) => row.src === src && row.dst === dst);
+  const rows = [pair(asked.src, asked.dst), pair(asked.dst, asked.src)];
+  return rows.some(Boolean) ? rows : null;
+}
+
+function bounds(measure, row) {
+  const [least, most] = [measure.least(row), measure.most(row)];
+  if (least === null || least === undefined) return 'nothing';
+  return `${measure.text(least)}${most === null || most === undefined ? ' or more' : ` to ${measure.text(most)}`}`;
+}

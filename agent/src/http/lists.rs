@@ -1,0 +1,106 @@
+//! Who is heavy: the published lists, or longer ones of one interface.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use crane_model::Flow;
+
+use super::answers::{FanNode, HeavyHitters, HeavyNode, HeavyPair, InterfaceHitters};
+use super::api::{Answered, ApiState, Parameters, Refusal, ask, meant, parameters, which, wrong};
+use crate::export::fans::NodePeers;
+use crate::export::hitters::Hitters;
+use crate::export::snapshot::WindowView;
+use crate::names::Names;
+use crate::sketch::answer::{About, WindowName};
+
+/// The longest list.
+const MOST: usize = 500;
+
+/// `/api/v1/heavy-hitters`
+pub async fn heavy_hitters(
+    State(state): State<Arc<ApiState>>,
+    Query(given): Parameters,
+) -> Answered<HeavyHitters> {
+    let given = parameters(given, &["interface", "window", "by", "top"])?;
+    let asked = which(&given)?;
+    let by_bytes = match given.get("by").map(String::as_str) {
+        None | Some("packets") => false,
+        Some("bytes") => true,
+        Some(other) => return Err(wrong("by", other, "packets or bytes")),
+    };
+    if let Some(text) = given.get("top") {
+        let top = match text.parse() {
+            Ok(top @ 1..=MOST) => top,
+            _ => return Err(wrong("top", text, &format!("1 to {MOST}"))),
+        };
+        if !given.contains_key("interface") {
+            let message = "top is for one interface: give interface, too";
+            return Err(Refusal(StatusCode::BAD_REQUEST, message.into()));
+        }
+        let answers = ask(&state, &given, About::Lists(top)).await?;
+        let interfaces = answers.into_iter().filter_map(|answer| {
+            let (view, names) = state.snapshot.window(*answer.lists?);
+            let names = names.as_deref();
+            Some(hitters(
+                answer.interface,
+                answer.window,
+                &view,
+                by_bytes,
+                names,
+            ))
+        });
+        let interfaces = interfaces.collect();
+        return Ok(Json(HeavyHitters { interfaces }));
+    }
+    let snapshot = state.snapshot.load();
+    let names = snapshot.names.as_deref();
+    let mut interfaces = Vec::new();
+    for view in meant(&snapshot, &given)? {
+        let Some(which) = WindowName::meant(asked, view.last.is_some()) else {
+            continue;
+        };
+        let window = view.last.as_deref().filter(|_| which == WindowName::Last);
+        let window = window.unwrap_or(&view.current);
+        interfaces.push(hitters(view.name.clone(), which, window, by_bytes, names));
+    }
+    Ok(Json(HeavyHitters { interfaces }))
+}
+
+/// The lists of a window.
+fn hitters(
+    interface: String,
+    which: WindowName,
+    window: &WindowView,
+    by_bytes: bool,
+    names: Option<&Names>,
+) -> InterfaceHitters {
+    let node = |flow: &Flow<_>| HeavyNode::new(flow, names);
+    InterfaceHitters {
+        interface,
+        window: which,
+        state: window.into(),
+        pairs: list(&window.pairs, by_bytes, |flow| {
+            HeavyPair::new(flow, window, names)
+        }),
+        sources: list(&window.sources, by_bytes, node),
+        destinations: list(&window.destinations, by_bytes, node),
+        services: list(&window.services, by_bytes, |flow| flow.into()),
+        fan_out: fans(&window.fans.out, names),
+        fan_in: fans(&window.fans.into, names),
+    }
+}
+
+fn list<K, T>(hitters: &Hitters<K>, by_bytes: bool, entry: impl Fn(&Flow<K>) -> T) -> Vec<T> {
+    let flows = match by_bytes {
+        true => &hitters.by_bytes,
+        false => &hitters.by_packets,
+    };
+    flows.iter().map(entry).collect()
+}
+
+fn fans(nodes: &[NodePeers], names: Option<&Names>) -> Vec<FanNode> {
+    let nodes = nodes.iter();
+    nodes.map(|node| FanNode::new(node, names)).collect()
+}
