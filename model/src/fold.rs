@@ -10,7 +10,7 @@ use crate::{Edge, Weighted};
 /// from batch to batch.
 #[derive(Default)]
 pub struct Fold<N> {
-    /// Open addressing, twice as many slots as names at most. A slot has the round
+    /// Open addressing, four times as many slots as names. A slot has the round
     /// it was filled in and where its arrival is, in four bytes, so that many fit
     /// the cache. Old rounds count as empty, so nothing has to be cleared.
     slots: Vec<u32>,
@@ -25,7 +25,7 @@ impl<N: Name> Fold<N> {
     /// Begins a new batch of at most `names` names.
     pub fn begin(&mut self, names: usize) {
         self.arrivals.clear();
-        let wanted = (2 * names).next_power_of_two();
+        let wanted = (4 * names).next_power_of_two();
         let next = self.round.checked_add(1 << self.bits);
         match next {
             Some(next) if self.slots.len() >= wanted && self.round > 0 => self.round = next,
@@ -33,7 +33,7 @@ impl<N: Name> Fold<N> {
                 let size = wanted.max(self.slots.len());
                 self.slots.clear();
                 self.slots.resize(size, 0);
-                // A place is below half of the slots.
+                // A place is below the slots.
                 self.bits = size.trailing_zeros();
                 self.round = 1 << self.bits;
             }
