@@ -6,9 +6,8 @@ mod common;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use common::{AGENT, Running, agent, frame, free_port, get, json, series, stderr, write_pcap};
+use common::{Running, agent, frame, get, json, series, stderr, write_pcap};
 use etherparse::PacketBuilder;
 use serde_json::Value;
 
@@ -50,17 +49,7 @@ fn serving(folder: &Path, anonymise: &str) -> (Running, u16) {
          {{src = \"10.1.2.4\", dst = \"192.0.2.10\"}}]\n"
     );
     std::fs::write(folder.join("agent.toml"), config).unwrap();
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", "small.pcap", "--serve", "-c", "agent.toml"])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
-    (running, port)
+    common::serving(folder, "small.pcap", &["-c", "agent.toml"])
 }
 
 /// Everything that is served without a question, none of it a secret and no

@@ -5,9 +5,8 @@ mod common;
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use common::{AGENT, Running, agent, frame, free_port, get, json, series, values, write_pcap};
+use common::{Running, agent, frame, get, json, series, serving, values, write_pcap};
 use serde_json::Value;
 
 const SCANNER: &str = "10.66.0.1";
@@ -89,17 +88,7 @@ fn a_scan_and_a_flood_stand_first_whatever_else_is_heavy() {
 
 /// An agent that has replayed a file and serves it.
 fn serve(path: &Path, args: &[&str]) -> (Running, u16) {
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", path.to_str().unwrap(), "--serve"])
-        .args(args)
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
-    (running, port)
+    serving(path.parent().unwrap(), path.to_str().unwrap(), args)
 }
 
 #[test]

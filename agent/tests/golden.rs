@@ -9,10 +9,10 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use common::packets::{v4, v6};
-use common::{AGENT, Running, address, agent, arp, frame, free_port, get, json, write_pcap};
+use common::{AGENT, address, agent, arp, frame, get, json, serving, write_pcap};
 use serde_json::{Map, Value, json};
 
 /// Keys whose numbers differ from run to run, or are the model's business.
@@ -130,17 +130,11 @@ fn metrics_and_answers_are_as_before() {
         watched.0, watched.1
     );
     std::fs::write(folder.path().join("agent.toml"), config).unwrap();
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", "small.pcap", "--serve", "--window", "100ms"])
-        .args(["-c", "agent.toml"])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
+    let (_running, port) = serving(
+        folder.path(),
+        "small.pcap",
+        &["--window", "100ms", "-c", "agent.toml"],
+    );
 
     hold(
         "metrics.txt",
@@ -195,16 +189,7 @@ fn metrics_and_answers_are_as_before() {
 fn what_clients_show_is_as_before() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", "small.pcap", "--serve", "--window", "100ms"])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
+    let (_running, port) = serving(folder.path(), "small.pcap", &["--window", "100ms"]);
     let at = format!("127.0.0.1:{port}");
     let mut shown = String::new();
     for args in [

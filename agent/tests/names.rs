@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use common::packets::v6;
-use common::{AGENT, Running, address, agent, arp, frame, free_port, get, json, series, stderr};
+use common::{AGENT, address, agent, arp, frame, get, json, series, serving, stderr};
 use serde_json::{Value, json};
 
 /// A name that needs care wherever it is shown.
@@ -130,16 +130,7 @@ fn metrics_answers_and_tables_have_names() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
     std::fs::write(folder.path().join("agent.toml"), NAMES).unwrap();
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", "small.pcap", "--serve", "-c", "agent.toml"])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
+    let (_running, port) = serving(folder.path(), "small.pcap", &["-c", "agent.toml"]);
 
     let metrics = get(port, "/metrics").unwrap().1;
     let weird = WEIRD

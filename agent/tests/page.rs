@@ -7,13 +7,11 @@ mod common;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::{
-    AGENT, Running, address, agent, eventually, frame, free_port, get, stderr, write_pcap,
-};
+use common::{AGENT, Running, address, agent, eventually, frame, get, stderr, write_pcap};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -21,18 +19,7 @@ use sha2::{Digest, Sha256};
 fn serving(folder: &Path, args: &[&str]) -> (Running, u16) {
     let frames = vec![frame(address(1), address(2), 100); 50];
     write_pcap(&folder.join("small.pcap"), &frames);
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", "small.pcap", "--serve"])
-        .args(args)
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
-    (running, port)
+    common::serving(folder, "small.pcap", args)
 }
 
 /// The head of an answer in lower case, and its body.

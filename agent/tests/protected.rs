@@ -25,17 +25,7 @@ fn serving(folder: &Path, export: &str, web: &str) -> (Running, u16) {
     std::fs::write(folder.join("web.yml"), web).unwrap();
     let config = format!("[export]\nweb_config = \"web.yml\"\n{export}\n");
     std::fs::write(folder.join("agent.toml"), config).unwrap();
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", "small.pcap", "--serve", "-c", "agent.toml"])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
-    (running, port)
+    common::serving(folder, "small.pcap", &["-c", "agent.toml"])
 }
 
 const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";

@@ -5,11 +5,11 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use common::frame::{FRAGMENT, GRE, IPV4, UDP, ethernet, fragment, gre, ip};
 use common::packets::{self, TestPacket, v4, v6};
-use common::{AGENT, Running, arp, free_port, get, json, series, write_capture, write_pcap};
+use common::{AGENT, arp, get, json, series, serving, write_capture, write_pcap};
 use serde_json::Value;
 
 const NAMES: [&str; 8] = [
@@ -71,16 +71,7 @@ fn every_protocol_has_its_counters_from_the_start() {
     ];
     let path = folder.path().join("small.pcap");
     write_pcap(&path, &frames);
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", "small.pcap", "--serve", "--format", "json"])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
+    let (_running, port) = serving(folder.path(), "small.pcap", &["--format", "json"]);
     let metrics = get(port, "/metrics").unwrap().1;
     let interfaces = get(port, "/api/v1/interfaces").unwrap().1;
     let interfaces: Value = serde_json::from_str(&interfaces).unwrap();

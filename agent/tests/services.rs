@@ -4,11 +4,9 @@
 
 mod common;
 
-use std::process::{Command, Stdio};
-
 use common::frame::{IPV4, IPV6, UDP, ethernet, fragment, ip};
 use common::packets::{v4, v6};
-use common::{AGENT, Running, agent, free_port, get, json, series, write_pcap};
+use common::{agent, get, json, series, serving, write_pcap};
 use serde_json::{Value, json};
 
 const TCP: u8 = 6;
@@ -95,15 +93,7 @@ fn services_are_counted_wherever_one_looks() {
         assert!(table.contains(words), "{words}: {table}");
     }
 
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", path, "--serve"])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
+    let (_running, port) = serving(folder.path(), path, &[]);
     let metrics = get(port, "/metrics").unwrap().1;
     for (service, packets) in expected() {
         let number = service[1].as_u64().map(|port| port.to_string());

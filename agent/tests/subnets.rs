@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{AGENT, Running, agent, frame, free_port, get, json, stderr, write_pcap};
+use common::{AGENT, agent, frame, get, json, serving, stderr, write_pcap};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -144,18 +144,9 @@ fn networks_are_asked_for_by_prefix_by_name_and_in_both_directions() {
 fn a_running_agent_answers_the_same() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", "small.pcap", "-c", "agent.toml", "--serve"])
-        // A window that is over is answered at once.
-        .args(["--window", "1h"])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
+    // A window that is over is answered at once.
+    let args = ["-c", "agent.toml", "--window", "1h"];
+    let (_running, port) = serving(folder.path(), "small.pcap", &args);
     let at = format!("127.0.0.1:{port}");
     for (src, dst, [packets, back]) in ASKED {
         let path = format!("/api/v1/flow?src={src}&dst={dst}&both=true");

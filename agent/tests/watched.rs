@@ -3,9 +3,7 @@
 
 mod common;
 
-use std::process::{Command, Stdio};
-
-use common::{AGENT, Running, agent, free_port, get, json};
+use common::{agent, get, json, serving};
 use serde_json::Value;
 
 #[test]
@@ -46,16 +44,7 @@ fn watched_pairs_have_packets_and_bytes_with_intervals() {
         .map(|[src, dst]| format!("{{src = \"{src}\", dst = \"{dst}\"}}"));
     let watch = watch.collect::<Vec<_>>().join(", ");
     std::fs::write(&config, format!("{memory}[export]\nwatch = [{watch}]\n")).unwrap();
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args(["replay", path, "--serve", "-c"])
-        .arg(config)
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
+    let (_running, port) = serving(folder.path(), path, &["-c", config.to_str().unwrap()]);
     let metrics = get(port, "/metrics").unwrap().1;
     for [src, dst] in pairs {
         let answer = get(port, &format!("/api/v1/flow?src={src}&dst={dst}")).unwrap();

@@ -121,6 +121,22 @@ pub fn get(port: u16, path: &str) -> Option<(String, String)> {
     Some((head.lines().next()?.to_owned(), body.to_owned()))
 }
 
+/// An agent that has replayed `capture` in this folder and serves it, and its port.
+pub fn serving(folder: &Path, capture: &str, args: &[&str]) -> (Running, u16) {
+    let port = free_port();
+    let mut command = Command::new(AGENT);
+    command
+        .args(["replay", capture, "--serve"])
+        .args(args)
+        .arg(format!("--listen=127.0.0.1:{port}"))
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    running.wait_for_line("all packets replayed");
+    (running, port)
+}
+
 /// Asks again until there is an answer, 15 seconds at most.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
