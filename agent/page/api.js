@@ -49,8 +49,8 @@ const agent = {
   async sketch(name, window) {
     return (await ask('sketch', { interface: name, window })).interfaces[0];
   },
-  async node(ip, name, window) {
-    const answer = await ask('node', { ip, interface: name, window });
+  async node(ip, name, window, by) {
+    const answer = await ask('node', { ip, interface: name, window, by, top: 20 });
     return { name: answer.name, ...answer.interfaces[0] };
   },
   async flow(src, dst, name, window) {

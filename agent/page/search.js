@@ -90,7 +90,7 @@ class Found {
 
   async answer(asked, view, source) {
     const ask = (which) => asked.kind === 'node'
-      ? source.node(asked.ip, view.interface, which)
+      ? source.node(asked.ip, view.interface, which, view.measure.name)
       : source.flow(asked.src, asked.dst, view.interface, which);
     const now = await ask(view.which);
     const windows = this.windows(asked, view);
@@ -161,7 +161,8 @@ class Found {
     }
     if (!this.facts.firstChild || !isHeld(this.facts)) this.facts.replaceChildren(...facts);
     const of = (row) => asked.kind === 'node' ? row.src === asked.ip || row.dst === asked.ip : false;
-    const pairs = ((view.lists && view.lists.pairs) || []).filter(of).slice(0, 12);
+    // A report has only its lists.
+    const pairs = answer.pairs || ((view.lists && view.lists.pairs) || []).filter(of).slice(0, 20);
     show(this.rows.node, pairs.length > 0);
     this.rows.update(pairs, measure, view.lists ? view.lists[measure.name] : 0, view.lists ? view.lists.seconds : 0);
     return undefined;

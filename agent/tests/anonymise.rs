@@ -138,6 +138,14 @@ fn pseudonyms_keep_networks_apart_and_can_be_asked_about() {
         // A question names it as the list does.
         let answer = json(&client(port, &["query", "--src", &src, "--dst", &dst]));
         assert_eq!(answer["interfaces"][0]["estimate"]["packets"], count);
+        // And so does the answer that names its peers.
+        let node = get(port, &format!("/api/v1/node?ip={src}&top=20"))
+            .unwrap()
+            .1;
+        let node: Value = serde_json::from_str(&node).unwrap();
+        let peers = node["interfaces"][0]["pairs"].as_array().unwrap();
+        let is_same = |peer: &Value| text(peer, "src") == src && text(peer, "dst") == dst;
+        assert!(peers.iter().any(is_same), "{node}");
         assert_eq!(
             (text(&answer, "src"), text(&answer, "dst")),
             (src.clone(), dst)

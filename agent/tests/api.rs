@@ -32,25 +32,8 @@ fn serving(folder: &Path, config: &str) -> (Running, u16) {
     write_pcap(&capture, &frames);
     let file = folder.join("agent.toml");
     std::fs::write(&file, config).unwrap();
-    let port = free_port();
-    let mut command = Command::new(AGENT);
-    command
-        .args([
-            "replay",
-            "small.pcap",
-            "--serve",
-            "--window",
-            "100ms",
-            "-c",
-            "agent.toml",
-        ])
-        .arg(format!("--listen=127.0.0.1:{port}"))
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut running = Running::start(&mut command);
-    running.wait_for_line("all packets replayed");
-    (running, port)
+    let args = ["--window", "100ms", "-c", "agent.toml"];
+    common::serving(folder, "small.pcap", &args)
 }
 
 fn ask(port: u16, path: &str) -> (String, Value) {
@@ -104,6 +87,7 @@ fn every_path_answers_and_mistakes_are_named() {
     let (_, answer) = ask(port, "/api/v1/node?ip=10.0.0.9&window=last");
     assert_eq!(answer["interfaces"][0]["received"], exact);
     assert_eq!(answer["interfaces"][0]["sent"]["packets"], 0);
+    assert!(answer["interfaces"][0].get("pairs").is_none());
     let (_, answer) = ask(
         port,
         "/api/v1/flow?src=10.0.0.8&dst=10.0.0.9&window=current",
@@ -132,6 +116,12 @@ fn every_path_answers_and_mistakes_are_named() {
             "one of small.pcap",
         ),
         ("/api/v1/node?ip=1.2.3.4.5", "400", "ip=1.2.3.4.5"),
+        ("/api/v1/node?ip=1.2.3.4&top=0", "400", "1 to 500"),
+        (
+            "/api/v1/node?ip=1.2.3.4&top=9&by=size",
+            "400",
+            "packets or bytes",
+        ),
         ("/api/v1/heavy-hitters?by=color", "400", "packets or bytes"),
         (
             "/api/v1/heavy-hitters?most=5",
@@ -399,4 +389,27 @@ fn a_looped_replay_stays_ready_and_ends_at_a_signal() {
     let (code, took) = running.stop("-INT");
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[test]
+fn an_address_is_told_its_heaviest_peers() {
+    let folder = tempfile::tempdir().unwrap();
+    let few = |count, src, dst, bytes| vec![frame(address(src), address(dst), bytes); count];
+    let frames = [few(5, 1, 2, 10), few(3, 3, 1, 1000), few(9, 4, 5, 10)].concat();
+    write_pcap(&folder.path().join("small.pcap"), &frames);
+    let (_running, port) = common::serving(folder.path(), "small.pcap", &[]);
+    for (order, expected) in [
+        ("top=9", vec![(1, 2, 5), (3, 1, 3)]),
+        ("top=9&by=bytes", vec![(3, 1, 3), (1, 2, 5)]),
+        ("top=1", vec![(1, 2, 5)]),
+    ] {
+        let (_, answer) = ask(port, &format!("/api/v1/node?ip=10.0.0.1&{order}"));
+        let pairs = answer["interfaces"][0]["pairs"].as_array().unwrap();
+        assert_eq!(pairs.len(), expected.len(), "{order}: {answer}");
+        for (pair, (src, dst, packets)) in pairs.iter().zip(expected) {
+            assert_eq!(pair["src"], address(src).to_string());
+            assert_eq!(pair["dst"], address(dst).to_string());
+            assert_eq!(pair["packets"], packets);
+        }
+    }
 }

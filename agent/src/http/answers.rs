@@ -286,6 +286,10 @@ pub struct InterfaceNode {
     pub fan_out: PeerEstimate,
     /// From how many others it received.
     pub fan_in: PeerEstimate,
+    /// The heaviest pairs it is an end of, of those that are known by name, if they were
+    /// asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<Vec<HeavyPair>>,
 }
 
 impl From<&InterfaceView> for InterfaceState {

@@ -192,14 +192,25 @@ async fn node(
     State(state): State<Arc<ApiState>>,
     Query(given): Parameters,
 ) -> Answered<NodeAnswer> {
-    let given = parameters(given, &["ip", "interface", "window"])?;
+    let given = parameters(given, &["ip", "interface", "window", "top", "by"])?;
     let ip = address(&given, "ip")?;
     let node = real(&state, ip)?;
-    let answers = ask(&state, &given, About::Node(node)).await?;
+    let (top, _) = (lists::top(&given)?, lists::by_bytes(&given)?);
+    let pairs = async {
+        match top {
+            Some(top) => lists::pairs_with(&state, &given, node, top).await.map(Some),
+            None => Ok(None),
+        }
+    };
+    // Together: the current window answers four times a second.
+    let (answers, mut pairs) = tokio::try_join!(ask(&state, &given, About::Node(node)), pairs)?;
     let entry = |answer: Answer| {
         let (sent, received) = (answer.flows.first()?.into(), answer.flows.get(1)?.into());
         let [fan_out, fan_in] = answer.peers?.map(Into::into);
+        let pairs = pairs.as_mut();
+        let pairs = pairs.map(|pairs| pairs.remove(&answer.interface).unwrap_or_default());
         Some(InterfaceNode {
+            pairs,
             interface: answer.interface,
             window: answer.window,
             sent,

@@ -1,5 +1,7 @@
 //! Who is heavy: the published lists, or longer ones of one interface.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Json;
@@ -25,21 +27,13 @@ pub async fn heavy_hitters(
 ) -> Answered<HeavyHitters> {
     let given = parameters(given, &["interface", "window", "by", "top"])?;
     let asked = which(&given)?;
-    let by_bytes = match given.get("by").map(String::as_str) {
-        None | Some("packets") => false,
-        Some("bytes") => true,
-        Some(other) => return Err(wrong("by", other, "packets or bytes")),
-    };
-    if let Some(text) = given.get("top") {
-        let top = match text.parse() {
-            Ok(top @ 1..=MOST) => top,
-            _ => return Err(wrong("top", text, &format!("1 to {MOST}"))),
-        };
+    let by_bytes = by_bytes(&given)?;
+    if let Some(top) = top(&given)? {
         if !given.contains_key("interface") {
             let message = "top is for one interface: give interface, too";
             return Err(Refusal(StatusCode::BAD_REQUEST, message.into()));
         }
-        let answers = ask(&state, &given, About::Lists(top)).await?;
+        let answers = ask(&state, &given, About::Lists { top, with: None }).await?;
         let interfaces = answers.into_iter().filter_map(|answer| {
             let (view, names) = state.snapshot.window(*answer.lists?);
             let names = names.as_deref();
@@ -66,6 +60,46 @@ pub async fn heavy_hitters(
         interfaces.push(hitters(view.name.clone(), which, window, by_bytes, names));
     }
     Ok(Json(HeavyHitters { interfaces }))
+}
+
+/// How long a list shall be, if anything is said of it.
+pub fn top(given: &BTreeMap<String, String>) -> Result<Option<usize>, Refusal> {
+    let Some(text) = given.get("top") else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(top @ 1..=MOST) => Ok(Some(top)),
+        _ => Err(wrong("top", text, &format!("1 to {MOST}"))),
+    }
+}
+
+/// The heaviest pairs that a node is an end of, as may be shown, by interface.
+pub async fn pairs_with(
+    state: &ApiState,
+    given: &BTreeMap<String, String>,
+    node: IpAddr,
+    top: usize,
+) -> Result<BTreeMap<String, Vec<HeavyPair>>, Refusal> {
+    let with = Some(node);
+    let answers = ask(state, given, About::Lists { top, with }).await?;
+    let pairs = answers.into_iter().filter_map(|answer| {
+        let (view, names) = state.snapshot.window(*answer.lists?);
+        let pair = |flow: &Flow<_>| HeavyPair::new(flow, &view, names.as_deref());
+        Some((
+            answer.interface,
+            list(&view.pairs, by_bytes(given).ok()?, pair),
+        ))
+    });
+    Ok(pairs.collect())
+}
+
+/// Whether lists are ordered by bytes.
+pub fn by_bytes(given: &BTreeMap<String, String>) -> Result<bool, Refusal> {
+    match given.get("by").map(String::as_str) {
+        None | Some("packets") => Ok(false),
+        Some("bytes") => Ok(true),
+        Some(other) => Err(wrong("by", other, "packets or bytes")),
+    }
 }
 
 /// The lists of a window.

@@ -65,7 +65,12 @@ pub enum About {
     /// What a node sends and receives.
     Node(IpAddr),
     /// So many of the heaviest, whatever the length of published lists.
-    Lists(usize),
+    Lists {
+        /// How many.
+        top: usize,
+        /// Only pairs that this node is an end of.
+        with: Option<IpAddr>,
+    },
     /// What the sketches look like inside.
     Inside,
 }

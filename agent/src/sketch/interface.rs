@@ -371,7 +371,11 @@ impl Interface {
                 WindowName::Current => until(&self.windows),
             };
             let lists = match about {
-                About::Lists(top) => Some(Box::new(found.view(*top, until))),
+                About::Lists { top, with: None } => Some(found.view(*top, until)),
+                About::Lists {
+                    top,
+                    with: Some(node),
+                } => Some(found.view_with(*node, *top, until)),
                 _ => None,
             };
             let inside = match about {
@@ -383,7 +387,7 @@ impl Interface {
                 window,
                 flows: sketches.answer(about, self.names())?,
                 peers: sketches.peers(about),
-                lists,
+                lists: lists.map(Box::new),
                 inside,
             })
         };

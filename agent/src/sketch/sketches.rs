@@ -233,7 +233,7 @@ impl Sketches {
                 self.between(&ends.reversed(), names)?,
             ],
             About::Node(node) => self.node(*node)?.map(unnamed).to_vec(),
-            About::Lists(_) | About::Inside => Vec::new(),
+            About::Lists { .. } | About::Inside => Vec::new(),
         })
     }
 
@@ -286,7 +286,7 @@ impl Sketches {
 
     fn seen_peers(&self, about: &About) -> Option<[Peers; 2]> {
         match *about {
-            About::Flow { .. } | About::Lists(_) | About::Inside => None,
+            About::Flow { .. } | About::Lists { .. } | About::Inside => None,
             // While all pairs are known, they tell it exactly.
             About::Node(node) if self.pairs.is_exact() => {
                 Some(fans::counted_of(&self.pairs, node).map(Peers::exactly))

@@ -166,7 +166,7 @@ fn headline(state: &State, look: Look, width: usize) -> Line<'static> {
             _ => None,
         };
         let who = format!("peers of {}", crate::names::show(ip, name));
-        let which = "  those among the heaviest; Esc: back";
+        let which = "  the heaviest of them; Esc: back";
         return Line::from(vec![Span::styled(who, chosen), Span::raw(which)]);
     }
     let titles = |long: bool| {
@@ -229,7 +229,7 @@ fn draw_table(state: &State, look: Look, table: &Table, page: &mut Page) {
                 state.filter
             ),
             (true, true) => state.tab.why_empty().to_owned(),
-            (true, false) => "none of its peers is among the heaviest".into(),
+            (true, false) => "none of its pairs is heavy enough to be known by name".into(),
         };
         if state.news.is_some() {
             page.push(Line::raw(format!("  {why}")));

@@ -9,14 +9,14 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::http::answers::{
-    self, FlowAnswer, HeavyHitters, InterfaceHitters, Interfaces, NodeAnswer,
+    self, HeavyHitters, HeavyPair, InterfaceHitters, Interfaces, NodeAnswer,
 };
 use crate::http::client::{self, Agent};
 use crate::sketch::answer::{By, WindowName};
 use crate::sketch::estimate::{Estimate, PeerEstimate};
 
-/// Peers that are asked about at once.
-const PEERS: usize = 20;
+/// Pairs of a node that are asked for.
+const PAIRS: usize = 100;
 
 /// What is to be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct Node {
     pub fan_out: PeerEstimate,
     /// From how many it received.
     pub fan_in: PeerEstimate,
-    /// With whom it talked, of those in the lists of the heaviest.
+    /// With whom it talked, of those that are known by name.
     pub peers: Vec<Peer>,
 }
 
@@ -70,10 +70,10 @@ pub struct Peer {
     pub ip: IpAddr,
     /// Name of its network.
     pub name: Option<String>,
-    /// What the node sent to it.
-    pub sent: Estimate,
+    /// What the node sent to it; none if it is not among the heaviest.
+    pub sent: Option<Estimate>,
     /// What the node received from it.
-    pub received: Estimate,
+    pub received: Option<Estimate>,
 }
 
 /// The thread and what it says.
@@ -141,10 +141,9 @@ pub fn ask(agent: &Agent, wanted: &Wanted) -> anyhow::Result<News> {
         Some(_) => hitters.interfaces.pop(),
         None => None,
     };
-    let node = wanted.node.map(|ip| {
-        let known = hitters.as_ref();
-        node(agent, ip, &common, known).map_err(|error| format!("{error:#}"))
-    });
+    let node = wanted
+        .node
+        .map(|ip| node(agent, ip, &parameters).map_err(|error| format!("{error:#}")));
     Ok(News {
         wanted: wanted.clone(),
         interfaces,
@@ -167,26 +166,11 @@ fn choose<'a>(all: &'a Interfaces, wanted: Option<&str>) -> Option<&'a str> {
     })
 }
 
-fn node(
-    agent: &Agent,
-    ip: IpAddr,
-    common: &[(&'static str, String)],
-    hitters: Option<&InterfaceHitters>,
-) -> anyhow::Result<Node> {
-    let parameters = [common, &[("ip", ip.to_string())]].concat();
-    let answer: NodeAnswer = client::get(agent, answers::NODE, &parameters)?;
+fn node(agent: &Agent, ip: IpAddr, common: &[(&'static str, String)]) -> anyhow::Result<Node> {
+    let asked = [("ip", ip.to_string()), ("top", PAIRS.to_string())];
+    let answer: NodeAnswer = client::get(agent, answers::NODE, &[common, &asked].concat())?;
     let mut known = answer.interfaces.into_iter();
     let of = known.next().context("no window is complete yet")?;
-    let candidates = hitters.map_or_else(Vec::new, |hitters| candidates(hitters, ip));
-    // Together: the agent answers four times a second, however many ask.
-    let peers = thread::scope(|scope| {
-        let asking: Vec<_> = candidates
-            .iter()
-            .map(|peer| scope.spawn(move || self::peer(agent, ip, *peer, common)))
-            .collect();
-        let answers = asking.into_iter().filter_map(|asked| asked.join().ok());
-        answers.collect::<anyhow::Result<Vec<_>>>()
-    })?;
     Ok(Node {
         ip,
         name: answer.name,
@@ -194,51 +178,32 @@ fn node(
         received: of.received,
         fan_out: of.fan_out,
         fan_in: of.fan_in,
-        peers: peers.into_iter().flatten().collect(),
+        peers: peers(ip, of.pairs.unwrap_or_default()),
     })
 }
 
-/// Whom a node may have talked with: those in the lists, its own pairs first.
-fn candidates(hitters: &InterfaceHitters, ip: IpAddr) -> Vec<IpAddr> {
-    let pairs = hitters.pairs.iter();
-    let own = pairs
-        .clone()
-        .filter(|pair| pair.src == ip || pair.dst == ip);
-    let sources = hitters.sources.iter().map(|node| node.ip);
-    let destinations = hitters.destinations.iter().map(|node| node.ip);
-    let mut found: Vec<IpAddr> = Vec::new();
-    let ends = own.chain(pairs).flat_map(|pair| [pair.src, pair.dst]);
-    for other in ends.chain(sources).chain(destinations) {
-        let fits = other != ip && other.is_ipv4() == ip.is_ipv4();
-        if fits && !found.contains(&other) && found.len() < PEERS {
-            found.push(other);
+/// With whom a node talked, the heaviest first, from pairs of which it is one end.
+fn peers(ip: IpAddr, pairs: Vec<HeavyPair>) -> Vec<Peer> {
+    let mut peers: Vec<Peer> = Vec::new();
+    for pair in pairs {
+        let (other, name, sent) = match pair.src == ip {
+            true => (pair.dst, pair.names.dst_name, true),
+            false => (pair.src, pair.names.src_name, false),
+        };
+        let at = peers.iter().position(|peer| peer.ip == other);
+        let at = at.unwrap_or_else(|| {
+            peers.push(Peer {
+                ip: other,
+                name,
+                sent: None,
+                received: None,
+            });
+            peers.len() - 1
+        });
+        match sent {
+            true => peers[at].sent = Some(pair.estimate),
+            false => peers[at].received = Some(pair.estimate),
         }
     }
-    found
-}
-
-/// What two nodes sent to each other; none if that may be nothing.
-fn peer(
-    agent: &Agent,
-    ip: IpAddr,
-    peer: IpAddr,
-    common: &[(&'static str, String)],
-) -> anyhow::Result<Option<Peer>> {
-    let ends = [
-        ("src", ip.to_string()),
-        ("dst", peer.to_string()),
-        ("both", true.to_string()),
-    ];
-    let answer: FlowAnswer = client::get(agent, answers::FLOW, &[common, &ends].concat())?;
-    let flow = answer.interfaces.first();
-    let Some((sent, received)) = flow.and_then(|flow| Some((flow.estimate, flow.back?))) else {
-        return Ok(None);
-    };
-    let talked = [sent, received].iter().any(|one| one.at_least > Some(0));
-    Ok(talked.then_some(Peer {
-        ip: peer,
-        name: answer.names.dst_name,
-        sent,
-        received,
-    }))
+    peers
 }

@@ -322,8 +322,17 @@ pub const PEERS_SORT: Sort = Sort {
 pub fn peers(node: &Node, units: Units) -> Table {
     let total = |estimate: &Estimate| estimate.packets.max(1) as f64;
     let rows = node.peers.iter().map(|peer| {
-        let count = |one: &Estimate| Cell::number(units.count(one.packets), one.packets as f64);
-        let bytes = |one: &Estimate| Cell::number(units.bytes(one.bytes), one.bytes as f64);
+        // What is not among the heaviest pairs has no number.
+        let count = |one: &Option<Estimate>| match one {
+            Some(one) => Cell::number(units.count(one.packets), one.packets as f64),
+            None => Cell::number(String::new(), 0.0),
+        };
+        let bytes = |one: &Option<Estimate>| match one {
+            Some(one) => Cell::number(units.bytes(one.bytes), one.bytes as f64),
+            None => Cell::number(String::new(), 0.0),
+        };
+        let known = || [peer.sent, peer.received].into_iter().flatten();
+        let (low, high) = known().fold((0, 0), |(low, high), one| (low + one.low, high + one.high));
         let name = show(peer.ip, peer.name.as_deref());
         let all = total(&node.sent) + total(&node.received);
         Row {
@@ -334,10 +343,7 @@ pub fn peers(node: &Node, units: Units) -> Table {
                 bytes(&peer.sent),
                 count(&peer.received),
                 bytes(&peer.received),
-                Cell::Bar(
-                    (peer.sent.low + peer.received.low) as f64 / all,
-                    (peer.sent.high + peer.received.high) as f64 / all,
-                ),
+                Cell::Bar(low as f64 / all, high as f64 / all),
             ],
         }
     });

@@ -75,8 +75,8 @@ fn news(wanted: Wanted, packets: [u64; 2]) -> News {
             peers: vec![Peer {
                 ip: "10.9.9.9".parse().unwrap(),
                 name: Some("branch".into()),
-                sent: of(33),
-                received: of(1),
+                sent: Some(of(33)),
+                received: Some(of(1)),
             }],
         })
     });

@@ -5,6 +5,7 @@ mod cadence;
 mod clock;
 mod packet_time;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 pub use cadence::Cadence;
@@ -13,6 +14,8 @@ pub use packet_time::{PacketTime, Place};
 
 use super::batch::Batch;
 use super::sketches::Sketches;
+use crate::edge::Pair;
+use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
 use crate::export::snapshot::{Until, WindowView};
 
@@ -86,7 +89,23 @@ impl Window {
 
     /// Its picture, with its `top` heaviest.
     pub fn view(&self, top: usize, until: Until) -> WindowView {
-        let pairs = Hitters::of(self.sketches.named_pairs(), top);
+        WindowView {
+            sources: Hitters::of(self.sketches.named_sources(), top),
+            destinations: Hitters::of(self.sketches.named_destinations(), top),
+            services: Hitters::of(self.sketches.named_services(), top),
+            fans: self.sketches.largest_fans(top),
+            ..self.view_of(Hitters::of(self.sketches.named_pairs(), top), until)
+        }
+    }
+
+    /// The same without any lists but of the `top` heaviest pairs that a node is an end of.
+    pub fn view_with(&self, node: IpAddr, top: usize, until: Until) -> WindowView {
+        let pairs = self.sketches.named_pairs();
+        let pairs = pairs.filter(|flow| flow.key.src() == node || flow.key.dst() == node);
+        self.view_of(Hitters::of(pairs, top), until)
+    }
+
+    fn view_of(&self, pairs: Hitters<Pair>, until: Until) -> WindowView {
         WindowView {
             start: (self.start < u64::MAX).then_some(self.start),
             end: self.end,
@@ -99,10 +118,10 @@ impl Window {
             exact: self.sketches.is_exact(),
             main_services: self.sketches.main_services(pairs.union()),
             pairs,
-            sources: Hitters::of(self.sketches.named_sources(), top),
-            destinations: Hitters::of(self.sketches.named_destinations(), top),
-            services: Hitters::of(self.sketches.named_services(), top),
-            fans: self.sketches.largest_fans(top),
+            sources: Hitters::default(),
+            destinations: Hitters::default(),
+            services: Hitters::default(),
+            fans: FanLists::default(),
         }
     }
 }
