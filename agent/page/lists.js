@@ -108,7 +108,7 @@ class ListTab {
     const { lists, measure } = view;
     const rows = (lists && lists[this.field]) || [];
     const all = lists ? lists[measure.name] : 0;
-    this.list.update(rows, measure, all, lists ? lists.seconds : 0, view.emptyText);
+    this.list.update(rows, measure, all, seenSeconds(lists), view.emptyText);
     say(this.note, rows.length > 0 ? noteOn(view, rows) : '');
   }
 }
@@ -145,7 +145,7 @@ class ServiceTab {
 
   update(view) {
     const { lists, measure, state } = view;
-    this.list.update((lists && lists.services) || [], measure, lists ? lists[measure.name] : 0, lists ? lists.seconds : 0, view.emptyText);
+    this.list.update((lists && lists.services) || [], measure, lists ? lists[measure.name] : 0, seenSeconds(lists), view.emptyText);
     const carried = Object.entries((state && state.protocols) || {});
     const rows = carried.map(([protocol, { packets, bytes }]) => ({
       protocol, packets, bytes, low: packets, high: packets, bytes_low: bytes, bytes_high: bytes,

@@ -276,7 +276,8 @@ function measureRate(one, time) {
   if (!before || now.packets < before.packets) {
     const { current, last } = one;
     const window = current.seconds > 5 || !last ? current : last;
-    seen.rate = window.seconds > 0 ? { bytes: window.bytes / window.seconds, packets: window.packets / window.seconds } : null;
+    const seconds = seenSeconds(window);
+    seen.rate = seconds > 0 ? { bytes: window.bytes / seconds, packets: window.packets / seconds } : null;
     return;
   }
   const seconds = Math.max(0.2, (time - before.time) / 1000);

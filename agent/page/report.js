@@ -24,7 +24,7 @@ function reportSource(data) {
     packets: capture.packets, bytes: capture.bytes, edges: capture.edges,
     ignored: capture.ignored, dropped: capture.dropped, protocols: capture.protocols,
     groups: capture.groups, layers: capture.layers, expansions: capture.expansions,
-    memory_bytes: capture.memory_bytes, saturated: false, current: window(capture), last: null,
+    memory_bytes: capture.memory_bytes, saturated: capture.saturated, current: window(capture), last: null,
   });
   return {
     live: false,

@@ -164,7 +164,7 @@ class Found {
     // A report has only its lists.
     const pairs = answer.pairs || ((view.lists && view.lists.pairs) || []).filter(of).slice(0, 20);
     show(this.rows.node, pairs.length > 0);
-    this.rows.update(pairs, measure, view.lists ? view.lists[measure.name] : 0, view.lists ? view.lists.seconds : 0);
+    this.rows.update(pairs, measure, view.lists ? view.lists[measure.name] : 0, seenSeconds(view.lists));
     return undefined;
   }
 
@@ -209,8 +209,8 @@ class Found {
     show(this.rows.node, pairs.length > 0);
     show(this.nodes.node, nodes.size > 0);
     const all = lists[measure.name] || 0;
-    this.rows.update(pairs.slice(0, 20), measure, all, lists.seconds);
-    this.nodes.update([...nodes.values()].sort((a, b) => measure.value(b) - measure.value(a)).slice(0, 10), measure, all, lists.seconds);
+    this.rows.update(pairs.slice(0, 20), measure, all, seenSeconds(lists));
+    this.nodes.update([...nodes.values()].sort((a, b) => measure.value(b) - measure.value(a)).slice(0, 10), measure, all, seenSeconds(lists));
   }
 }
 

@@ -118,3 +118,8 @@ const PORTS = {
   9090: 'prometheus', 9092: 'kafka', 9200: 'elasticsearch', 11211: 'memcached', 27017: 'mongodb',
   51820: 'wireguard',
 };
+
+/** For how long packets of a window were seen, which rates are of. */
+function seenSeconds(window) {
+  return window ? window.seconds - (window.unseen_seconds || 0) : 0;
+}

@@ -45,7 +45,12 @@ use clap::FromArgMatches;
 const BAD_CONFIG: u8 = 78;
 
 fn main() -> ExitCode {
-    let matches = commands::command().get_matches();
+    // clap alone would have colours wherever CI is set.
+    let colour = match terminal::has_colours(true) {
+        true => clap::ColorChoice::Auto,
+        false => clap::ColorChoice::Never,
+    };
+    let matches = commands::command().color(colour).get_matches();
     let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(cli.quiet, cli.verbose, cli.log_format);
     match commands::run(cli.command) {

@@ -104,6 +104,11 @@ fn networks_are_added_up() {
         (&"office".into(), &"other".into())
     );
     assert_eq!(pairs.len(), 4);
+    // A list of one is the first network, not its heaviest host.
+    let longer = "/api/v1/heavy-hitters?interface=small.pcap&top=1";
+    let longer: Value = serde_json::from_str(&get(port, longer).unwrap().1).unwrap();
+    let longer = longer["interfaces"][0]["pairs"].as_array().unwrap();
+    assert_eq!((longer.len(), &longer[0]["packets"]), (1, &67.into()));
 
     let paths = [
         "/api/v1/flow?src=10.1.2.3&dst=192.0.2.10",
@@ -139,9 +144,12 @@ fn pseudonyms_keep_networks_apart_and_can_be_asked_about() {
         let answer = json(&client(port, &["query", "--src", &src, "--dst", &dst]));
         assert_eq!(answer["interfaces"][0]["estimate"]["packets"], count);
         // And so does the answer that names its peers.
-        let node = get(port, &format!("/api/v1/node?ip={src}&top=20"))
-            .unwrap()
-            .1;
+        let node = get(
+            port,
+            &format!("/api/v1/node?ip={src}&interface=small.pcap&top=20"),
+        )
+        .unwrap()
+        .1;
         let node: Value = serde_json::from_str(&node).unwrap();
         let peers = node["interfaces"][0]["pairs"].as_array().unwrap();
         let is_same = |peer: &Value| text(peer, "src") == src && text(peer, "dst") == dst;

@@ -117,6 +117,8 @@ fn every_path_answers_and_mistakes_are_named() {
         ),
         ("/api/v1/node?ip=1.2.3.4.5", "400", "ip=1.2.3.4.5"),
         ("/api/v1/node?ip=1.2.3.4&top=0", "400", "1 to 500"),
+        ("/api/v1/node?ip=1.2.3.4&top=9", "400", "give interface"),
+        ("/api/v1/sketch", "400", "give interface"),
         (
             "/api/v1/node?ip=1.2.3.4&top=9&by=size",
             "400",
@@ -403,7 +405,10 @@ fn an_address_is_told_its_heaviest_peers() {
         ("top=9&by=bytes", vec![(3, 1, 3), (1, 2, 5)]),
         ("top=1", vec![(1, 2, 5)]),
     ] {
-        let (_, answer) = ask(port, &format!("/api/v1/node?ip=10.0.0.1&{order}"));
+        let (_, answer) = ask(
+            port,
+            &format!("/api/v1/node?interface=small.pcap&ip=10.0.0.1&{order}"),
+        );
         let pairs = answer["interfaces"][0]["pairs"].as_array().unwrap();
         assert_eq!(pairs.len(), expected.len(), "{order}: {answer}");
         for (pair, (src, dst, packets)) in pairs.iter().zip(expected) {

@@ -160,7 +160,7 @@ fn metrics_and_answers_are_as_before() {
         "/api/v1/heavy-hitters?by=size",
         "/api/v1/interfaces?by=size",
         "/api/v1/heavy-hitters?top=1&interface=small.pcap",
-        "/api/v1/sketch?window=last",
+        "/api/v1/sketch?interface=small.pcap&window=last",
         "/api/v2",
     ] {
         let (status, body) = get(port, path).unwrap();

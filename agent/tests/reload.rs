@@ -449,3 +449,20 @@ fn a_restart_after_a_reload_goes_on_with_the_window() {
     let _again = Agent::start_with(&cable, after, &flags);
     assert_eq!(eventually("the window", window), 14.0);
 }
+
+#[test]
+fn other_weights_in_the_same_file_are_noticed() {
+    let Some(cable) = Cable::lay() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let weights = folder.path().join("weights.safetensors");
+    let built_in = common::workspace().join("weights/packed.safetensors");
+    std::fs::copy(built_in, &weights).unwrap();
+    let config = format!("sketch.weights = \"{}\"\n", weights.display());
+    let mut agent = Agent::start(&cable, &config);
+    let line = agent.reload_well(&config);
+    assert!(line.contains("nothing has changed"), "{line}");
+    std::fs::write(&weights, common::other_weights()).unwrap();
+    let line = agent.reload_well(&config);
+    assert!(line.contains("sketch.weights"), "{line}");
+    agent.process.wait_for_line("ended early");
+}

@@ -100,7 +100,9 @@ fn answers(cable: &Cable) -> Vec<Value> {
 fn answer(cable: &Cable, path: &str) -> Value {
     let mut answer: Value = serde_json::from_str(&ask(cable, path)).unwrap();
     for interface in answer["interfaces"].as_array_mut().unwrap() {
-        interface.as_object_mut().unwrap().remove("seconds");
+        let fields = interface.as_object_mut().unwrap();
+        fields.remove("seconds");
+        fields.remove("unseen_seconds");
     }
     answer
 }
@@ -163,6 +165,11 @@ fn a_restart_goes_on_with_the_window() {
         assert!(unseen > 0.0 && unseen < 30.0, "{unseen}");
         let seconds = of(&cable, "crane_window_seconds").unwrap();
         assert!(seconds > unseen && seconds < 120.0, "{seconds}");
+        let windows: Value = serde_json::from_str(&ask(&cable, "/api/v1/interfaces")).unwrap();
+        assert_eq!(
+            windows["interfaces"][0]["current"]["unseen_seconds"],
+            unseen
+        );
         // What comes now is counted with it.
         cable.ping(10);
         packets(&cable, stored + 20.0);
@@ -388,13 +395,8 @@ fn other_weights_are_other_sketches() {
     cable.ping(2);
     packets(&cable, 4.0);
     agent.stop("-TERM");
-    // The same weights with another remark are others.
-    let built_in = fs::read(common::workspace().join("weights/packed.safetensors")).unwrap();
-    let (size, rest) = built_in.split_first_chunk::<8>().unwrap();
-    let padded = (u64::from_le_bytes(*size) + 8).to_le_bytes();
-    let (head, data) = rest.split_at(u64::from_le_bytes(*size) as usize);
     let weights = folder.path().join("other.safetensors");
-    fs::write(&weights, [&padded[..], head, &[b' '; 8], data].concat()).unwrap();
+    fs::write(&weights, common::other_weights()).unwrap();
     let settings = [("CRANE_SKETCH_WEIGHTS", weights.to_str().unwrap())];
     let mut agent = start(&cable, folder.path(), &settings);
     let line = agent.wait_for_line("cable");

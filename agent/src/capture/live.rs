@@ -210,7 +210,9 @@ impl LiveInterface {
 
     /// Closes a capture that gives no more packets.
     pub fn lose(&mut self, why: &dyn std::fmt::Display) {
-        self.leaving = None;
+        if let Some(mut leaving) = self.leaving.take() {
+            leaving.open.count_drops(Some(self.sink.tally()));
+        }
         if self.capture.is_none() {
             return;
         }

@@ -173,7 +173,8 @@ fn top_once(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
     let units = Units::of(args.ask.exact);
     for interface in &answer.interfaces {
         let state = &interface.state;
-        let per_second = |count: u64| (state.seconds > 0.0).then(|| count as f64 / state.seconds);
+        let seconds = state.seen_seconds();
+        let per_second = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
         write!(
             out,
             "{} ({} window",

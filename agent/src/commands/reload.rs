@@ -45,7 +45,7 @@ impl Agent {
 
     fn try_reload(&mut self, args: &Run) -> anyhow::Result<()> {
         let mut config = configure_run(args)?;
-        let (changed, at_start) = config.succeed(&self.config);
+        let (mut changed, at_start) = config.succeed(&self.config);
         self.interfaces.check(&config.capture, &self.pipeline)?;
         let interfaces = self.interfaces.count();
         let prepared = self.pipeline.prepare(&config, interfaces)?;
@@ -68,6 +68,10 @@ impl Agent {
             || config.export.web_config != self.config.export.web_config;
         self.config = config;
 
+        if extent == Extent::Sketches && !changed.iter().any(|key| key.starts_with("sketch.")) {
+            // The same file with others in it.
+            changed.push("sketch.weights");
+        }
         match changed.is_empty() {
             true => tracing::info!("configuration reloaded: nothing has changed"),
             false => tracing::info!("configuration reloaded: {}", changed.join(", ")),

@@ -129,6 +129,9 @@ pub struct WindowState {
     pub end: Option<f64>,
     /// How long it was, or is so far.
     pub seconds: f64,
+    /// For how much of that no agent ran; left out if there is nothing.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub unseen_seconds: f64,
     /// Its packets.
     pub packets: u64,
     /// Their bytes.
@@ -323,6 +326,17 @@ impl From<&InterfaceView> for InterfaceState {
     }
 }
 
+fn is_nothing(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
+impl WindowState {
+    /// How long packets were seen, which rates are of.
+    pub fn seen_seconds(&self) -> f64 {
+        (self.seconds - self.unseen_seconds).max(0.0)
+    }
+}
+
 impl From<&WindowView> for WindowState {
     fn from(window: &WindowView) -> Self {
         let seconds = |time: Option<u64>| time.map(|time| time as f64 / 1e9);
@@ -330,6 +344,7 @@ impl From<&WindowView> for WindowState {
             start: seconds(window.start),
             end: seconds(window.end),
             seconds: window.seconds(),
+            unseen_seconds: window.unseen as f64 / 1e9,
             packets: window.packets,
             bytes: window.bytes,
             distinct_pairs: window.distinct,

@@ -143,8 +143,9 @@ async fn interfaces(
 
 /// What this machine is called; nothing if it does not say.
 fn hostname() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    name.unwrap_or_default().trim().into()
+    // Not from /proc, most of which a unit may hide.
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
 }
 
 async fn flow(
@@ -198,7 +199,10 @@ async fn node(
     let (top, _) = (lists::top(&given)?, lists::by_bytes(&given)?);
     let pairs = async {
         match top {
-            Some(top) => lists::pairs_with(&state, &given, node, top).await.map(Some),
+            Some(top) => {
+                lists::of_one(&given, "top")?;
+                lists::pairs_with(&state, &given, node, top).await.map(Some)
+            }
             None => Ok(None),
         }
     };

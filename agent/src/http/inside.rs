@@ -8,6 +8,7 @@ use axum::extract::{Query, State};
 use serde::Serialize;
 
 use super::api::{Answered, ApiState, Parameters, ask, parameters};
+use super::lists::of_one;
 use crate::sketch::answer::{About, WindowName};
 use crate::sketch::inside::{SketchStates, states};
 
@@ -30,6 +31,7 @@ pub async fn sketch(
     Query(given): Parameters,
 ) -> Answered<SketchAnswer> {
     let given = parameters(given, &["interface", "window"])?;
+    of_one(&given, "sketch")?;
     let answers = ask(&state, &given, About::Inside).await?;
     let interfaces = answers.into_iter().map(|answer| InterfaceSketches {
         interface: answer.interface,

@@ -29,21 +29,26 @@ pub async fn heavy_hitters(
     let asked = which(&given)?;
     let by_bytes = by_bytes(&given)?;
     if let Some(top) = top(&given)? {
-        if !given.contains_key("interface") {
-            let message = "top is for one interface: give interface, too";
-            return Err(Refusal(StatusCode::BAD_REQUEST, message.into()));
-        }
-        let answers = ask(&state, &given, About::Lists { top, with: None }).await?;
+        of_one(&given, "top")?;
+        // Cut after networks are added up: a list that grows one by one would take them
+        // apart again.
+        let most = if state.snapshot.adds_up() { MOST } else { top };
+        let about = About::Lists {
+            top: most,
+            with: None,
+        };
+        let answers = ask(&state, &given, about).await?;
         let interfaces = answers.into_iter().filter_map(|answer| {
             let (view, names) = state.snapshot.window(*answer.lists?);
-            let names = names.as_deref();
-            Some(hitters(
-                answer.interface,
-                answer.window,
-                &view,
-                by_bytes,
-                names,
-            ))
+            let (interface, window) = (answer.interface, answer.window);
+            let mut all = hitters(interface, window, &view, by_bytes, names.as_deref());
+            all.pairs.truncate(top);
+            all.sources.truncate(top);
+            all.destinations.truncate(top);
+            all.services.truncate(top);
+            all.fan_out.truncate(top);
+            all.fan_in.truncate(top);
+            Some(all)
         });
         let interfaces = interfaces.collect();
         return Ok(Json(HeavyHitters { interfaces }));
@@ -70,6 +75,17 @@ pub fn top(given: &BTreeMap<String, String>) -> Result<Option<usize>, Refusal> {
     match text.parse() {
         Ok(top @ 1..=MOST) => Ok(Some(top)),
         _ => Err(wrong("top", text, &format!("1 to {MOST}"))),
+    }
+}
+
+/// Refuses what would hold up the worker if all interfaces were asked at once.
+pub fn of_one(given: &BTreeMap<String, String>, what: &str) -> Result<(), Refusal> {
+    match given.contains_key("interface") {
+        true => Ok(()),
+        false => {
+            let message = format!("{what} is for one interface: give interface, too");
+            Err(Refusal(StatusCode::BAD_REQUEST, message))
+        }
     }
 }
 

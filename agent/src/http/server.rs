@@ -159,15 +159,21 @@ impl Server {
 
     /// Listens and protects by another configuration from now on.
     pub fn adopt(&mut self, prepared: Prepared) {
-        // First: nobody comes in by a new address before it is protected.
-        if let Some(protection) = &prepared.protection {
-            protection.look_again();
+        // Nobody comes in by a new address before it is protected, nor by one that is
+        // closed after its protection is gone.
+        let listeners = Arc::new(prepared.listeners.clone());
+        match prepared.protection {
+            Some(protection) => {
+                protection.look_again();
+                self.shared.protection.store(Some(protection));
+                self.shared.listeners.store(listeners);
+            }
+            None => {
+                self.shared.listeners.store(listeners);
+                self.shared.protection.store(None);
+            }
         }
-        self.shared.protection.store(prepared.protection);
         let before = std::mem::replace(&mut self.listeners, prepared.listeners);
-        self.shared
-            .listeners
-            .store(Arc::new(self.listeners.clone()));
         self.shared.changed.notify_one();
         for (place, _) in before {
             if let Place::Unix(path) = &place
@@ -219,7 +225,7 @@ impl Shared {
                 Listener::Tcp(tcp) => {
                     let door = tcp.try_clone().and_then(tokio::net::TcpListener::from_std);
                     match door {
-                        Ok(door) => accept(door, &self, &self.tcp).await,
+                        Ok(door) => accept(door, &listener, &self, &self.tcp).await,
                         Err(error) => error,
                     }
                 }
@@ -228,7 +234,7 @@ impl Shared {
                         .try_clone()
                         .and_then(tokio::net::UnixListener::from_std);
                     match door {
-                        Ok(door) => accept(door, &self, &self.unix).await,
+                        Ok(door) => accept(door, &listener, &self, &self.unix).await,
                         Err(error) => error,
                     }
                 }
@@ -274,13 +280,24 @@ struct Guard {
 }
 
 /// Accepts what comes next, again and again.
-async fn accept(door: impl Door, shared: &Shared, permits: &Arc<Permits>) -> ! {
+async fn accept(
+    door: impl Door,
+    listener: &Listener,
+    shared: &Shared,
+    permits: &Arc<Permits>,
+) -> ! {
     let mut complaints = RateLimit::default();
     loop {
         match door.next().await {
             Ok((stream, peer)) => {
                 panics::provoke("http", "accept");
                 let protection = shared.protection.load_full();
+                // One that is being closed is not for this protection.
+                let listeners = shared.listeners.load();
+                if !listeners.iter().any(|(_, other)| other.is(listener)) {
+                    continue;
+                }
+                drop(listeners);
                 let guard = protection.zip(peer).map(|(protection, peer)| Guard {
                     rules: protection.rules(),
                     protection,

@@ -74,6 +74,13 @@ impl Shown {
         }
     }
 
+    /// Whether several addresses may become one.
+    pub fn adds_up(&self) -> bool {
+        let disguise = self.disguise.load();
+        let disguise = disguise.as_ref();
+        disguise.is_some_and(|one| matches!(one.anonymiser, Anonymiser::Prefix))
+    }
+
     /// Names of real addresses.
     pub fn names(&self) -> Option<Arc<Names>> {
         self.snapshot.load().names.clone()

@@ -154,7 +154,8 @@ impl Pipeline {
     /// Takes up the windows in this folder, each when its interface is added, and saves
     /// windows there. To be called before an interface is added.
     pub fn keep_windows(&mut self, mut folder: Folder, key: &Key) -> anyhow::Result<()> {
-        let left = folder.look(Settings::of(&self.config, &key.secret)?)?;
+        let settings = Settings::of(&self.config, &key.secret, self.blueprint.weights());
+        let left = folder.look(settings)?;
         if let (Some(left), &Mode::Live(_, length)) = (left, &self.mode) {
             // All turn together, those that begin now as well.
             let end = Instant::now() + Duration::from_nanos(left);

@@ -32,6 +32,7 @@ use crate::service::Service;
 /// weights are put there once, for all of them.
 pub struct Blueprint {
     profile: Arc<Profile>,
+    weights: String,
     secret: Secret,
 }
 
@@ -62,6 +63,7 @@ impl Blueprint {
         };
         Ok(Self {
             profile: Arc::new(profile),
+            weights: weights::checksum_of(config.profile, weights)?,
             secret,
         })
     }
@@ -84,6 +86,11 @@ impl Blueprint {
             main_services: MainServices::new(budget.for_main_services()),
             secret: self.secret,
         })
+    }
+
+    /// The SHA-256 of the weights.
+    pub fn weights(&self) -> &str {
+        &self.weights
     }
 
     /// What names become ids by.

@@ -44,6 +44,14 @@ pub fn checksum(profile: Profile) -> String {
     sha256(file)
 }
 
+/// The SHA-256 of the weights in `file`, or of those in the program.
+pub fn checksum_of(profile: Profile, file: Option<&Path>) -> anyhow::Result<String> {
+    Ok(match file {
+        None => checksum(profile),
+        Some(path) => sha256(&read(path)?),
+    })
+}
+
 /// The SHA-256 of a weight file.
 pub fn sha256(file: &[u8]) -> String {
     let digits = Sha256::digest(file).into_iter();

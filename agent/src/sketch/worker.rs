@@ -24,6 +24,7 @@ use super::view::Lists;
 use crate::export::snapshot::Snapshot;
 use crate::names::Names;
 use crate::panics;
+use crate::stop;
 use crate::systemd::Watchdog;
 
 /// What others want of the worker.
@@ -399,8 +400,12 @@ fn save_last(
         saver.forget(interface.name());
         return Ok(());
     }
-    // Only a stop has time to wait.
-    let until = deadline.map_or_else(Instant::now, |deadline| deadline + LAST_SAVES);
+    // Only a stop has time to wait. Captures end before it says until when.
+    let until = match deadline {
+        Some(deadline) => deadline + LAST_SAVES,
+        None if stop::asked() => Instant::now() + LAST_SAVES,
+        None => Instant::now(),
+    };
     match saver.wait_for_room(until) {
         true => interface.save(saver)?,
         false => tracing::warn!(

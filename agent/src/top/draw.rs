@@ -134,11 +134,12 @@ fn traffic(state: &State, look: Look) -> Line<'static> {
     };
     let (units, of) = (state.units, &hitters.state);
     let (packets, bytes) = (units.count(of.packets), units.bytes(of.bytes));
-    let mut text = match of.seconds > 0.0 {
+    let seconds = of.seen_seconds();
+    let mut text = match seconds > 0.0 {
         true => format!(
             "{packets} packets ({}), {bytes} ({})",
-            units.packets_per_second(of.packets as f64 / of.seconds),
-            units.bits_per_second(8.0 * of.bytes as f64 / of.seconds)
+            units.packets_per_second(of.packets as f64 / seconds),
+            units.bits_per_second(8.0 * of.bytes as f64 / seconds)
         ),
         false => format!("{packets} packets, {bytes}"),
     };

@@ -146,8 +146,9 @@ impl Heavy<'_> {
     fn row_of(&self, names: Vec<Cell>, estimate: &Estimate, total: u64) -> Row {
         let Estimate { packets, bytes, .. } = *estimate;
         let units = self.units;
-        let rate = match self.window.seconds > 0.0 {
-            true => 8.0 * bytes as f64 / self.window.seconds,
+        let seconds = self.window.seen_seconds();
+        let rate = match seconds > 0.0 {
+            true => 8.0 * bytes as f64 / seconds,
             false => 0.0,
         };
         let [low, value, high] = match self.by {
@@ -272,8 +273,9 @@ fn interfaces(news: &News, units: Units) -> Table {
             .as_ref()
             .filter(|_| news.wanted.window == WindowName::Last);
         let window = window.unwrap_or(&one.current);
-        let rate = match window.seconds > 0.0 {
-            true => 8.0 * window.bytes as f64 / window.seconds,
+        let seconds = window.seen_seconds();
+        let rate = match seconds > 0.0 {
+            true => 8.0 * window.bytes as f64 / seconds,
             false => 0.0,
         };
         let lost = lost(one);

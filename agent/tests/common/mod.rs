@@ -137,6 +137,15 @@ pub fn serving(folder: &Path, capture: &str, args: &[&str]) -> (Running, u16) {
     (running, port)
 }
 
+/// The weights of the packed profile with another remark: others, by their checksum.
+pub fn other_weights() -> Vec<u8> {
+    let built_in = std::fs::read(workspace().join("weights/packed.safetensors")).unwrap();
+    let (size, rest) = built_in.split_first_chunk::<8>().unwrap();
+    let padded = (u64::from_le_bytes(*size) + 8).to_le_bytes();
+    let (head, data) = rest.split_at(u64::from_le_bytes(*size) as usize);
+    [&padded[..], head, &[b' '; 8], data].concat()
+}
+
 /// Asks again until there is an answer, 15 seconds at most.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();

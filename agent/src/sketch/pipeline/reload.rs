@@ -12,6 +12,7 @@ use crate::sketch::renewal::{Renewal, Rules};
 use crate::sketch::ring::RingWriter;
 use crate::sketch::saved::settings::Settings;
 use crate::sketch::sketches::Blueprint;
+use crate::sketch::weights;
 use crate::sketch::worker::Request;
 use crate::tally::Tally;
 
@@ -43,7 +44,11 @@ impl Pipeline {
     pub fn prepare(&self, config: &Config, interfaces: usize) -> anyhow::Result<Prepared> {
         let (before, after) = (&self.config, config);
         let mut rebuilt = None;
-        if is_built_otherwise(&before.sketch, &after.sketch) {
+        let (profile, file) = (after.sketch.profile, after.sketch.weights.as_deref());
+        // The same file may hold others by now.
+        let weights = weights::checksum_of(profile, file)?;
+        if is_built_otherwise(&before.sketch, &after.sketch) || weights != self.blueprint.weights()
+        {
             let blueprint = Blueprint::new(&after.sketch, *self.blueprint.secret())?;
             let least = blueprint.least();
             let budget = Budget::new(&after.sketch, interfaces, self.windows, least)?;
@@ -58,7 +63,7 @@ impl Pipeline {
         };
         let secret = self.blueprint.secret();
         let settings = self.saved.as_ref();
-        let settings = settings.map(|_| Settings::of(config, secret)).transpose()?;
+        let settings = settings.map(|_| Settings::of(config, secret, &weights));
         Ok(Prepared {
             config: config.clone(),
             rebuilt,

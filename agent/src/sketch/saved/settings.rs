@@ -1,25 +1,21 @@
 //! What a window must have in common with an agent that takes it up: what its sketches
 //! are made of, how long it is, and which packets are in it.
 
-use std::path::Path;
-
 use crane_model::Secret;
 
-use crate::config::{Config, Profile};
-use crate::sketch::weights;
+use crate::config::Config;
 
 /// Lines like `window.length=60s`, in an order that never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings(pub String);
 
 impl Settings {
-    /// Those of this configuration and key.
-    pub fn of(config: &Config, secret: &Secret) -> anyhow::Result<Self> {
+    /// Those of this configuration, this key, and weights with this checksum.
+    pub fn of(config: &Config, secret: &Secret, weights: &str) -> Self {
         let (capture, sketch) = (&config.capture, &config.sketch);
-        let weights = weights_of(sketch.profile, sketch.weights.as_deref())?;
         // An id of a name that no packet has tells the key from others, and not what it is.
         let key = secret.id(&[u64::MAX; 4]);
-        Ok(Self(format!(
+        Self(format!(
             "key={key:016x}\n\
              sketch.profile={}\n\
              sketch.weights={weights}\n\
@@ -42,7 +38,7 @@ impl Settings {
             capture.decap,
             capture.ipv6,
             capture.promiscuous,
-        )))
+        ))
     }
 
     /// The first key in which others differ; none if they are the same.
@@ -57,23 +53,17 @@ impl Settings {
     }
 }
 
-fn weights_of(profile: Profile, file: Option<&Path>) -> anyhow::Result<String> {
-    Ok(match file {
-        None => weights::checksum(profile),
-        Some(path) => weights::sha256(&weights::read(path)?),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Profile;
 
     #[test]
     fn what_differs_is_named() {
         let of = |change: fn(&mut Config), seed| {
             let mut config = Config::default();
             change(&mut config);
-            Settings::of(&config, &Secret::from_seed(seed)).unwrap()
+            Settings::of(&config, &Secret::from_seed(seed), "w")
         };
         let own = of(|_| {}, 1);
         assert_eq!(own.difference(&of(|_| {}, 1).0), None);
