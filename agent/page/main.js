@@ -223,7 +223,7 @@ async function look() {
   // Asked together, answered from the same packets.
   const query = state.q;
   const past = seen.past.get(interface_) || [];
-  asks.push(query ? found.ask({ interface: interface_, which, state: one, past }, source, query) : null);
+  asks.push(query ? found.ask({ interface: interface_, which, state: one, past, by: state.by }, source, query) : null);
   const [lists, history, sketch, answer] = await Promise.all(asks);
   await remember(one, interface_);
   if (interface_ !== state.if) return undefined;

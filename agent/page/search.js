@@ -90,7 +90,7 @@ class Found {
 
   async answer(asked, view, source) {
     const ask = (which) => asked.kind === 'node'
-      ? source.node(asked.ip, view.interface, which, view.measure.name)
+      ? source.node(asked.ip, view.interface, which, view.by)
       : source.flow(asked.src, asked.dst, view.interface, which);
     const now = await ask(view.which);
     const windows = this.windows(asked, view);
