@@ -9,21 +9,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{AGENT, agent, free_port, stderr};
-
-const COMMANDS: [&str; 11] = [
-    "run",
-    "replay",
-    "eval",
-    "train",
-    "query",
-    "top",
-    "interfaces",
-    "check-config",
-    "sample",
-    "man",
-    "completions",
-];
+use common::{AGENT, COMMANDS, agent, free_port, stderr};
 
 fn stdout(args: &[&str]) -> String {
     String::from_utf8(agent(args).stdout).unwrap()

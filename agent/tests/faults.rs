@@ -4,7 +4,7 @@
 mod common;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::net::{AGENT_PORT, Cable, LEFT, RIGHT, fetch};
 use common::{AGENT, Running, eventually, series, values};
@@ -143,22 +143,12 @@ fn a_panic_of_the_server_costs_one_connection() {
     assert_eq!(code, Some(0));
 }
 
-/// Gives a process so many file descriptors.
-fn limit(agent: &Running, descriptors: usize) {
-    let pid = agent.0.id().to_string();
-    let given = format!("--nofile={descriptors}:4096");
-    let done = Command::new("prlimit")
-        .args(["--pid", &pid, &given])
-        .status();
-    assert!(done.unwrap().success());
-}
-
 #[test]
 fn new_interfaces_and_scrapes_wait_for_descriptors() {
     let Some(cable) = Cable::lay() else { return };
     let mut agent = cable.capture(&["-i", "cable", "-i", "idle*"]);
     let open = std::fs::read_dir(format!("/proc/{}/fd", agent.0.id())).unwrap();
-    limit(&agent, open.count());
+    agent.limit(open.count());
     cable.plug_idle(4);
     let line = agent.wait_for_line("WARN");
     for part in ["idle", "too many open files", "LimitNOFILE", "trying again"] {
@@ -172,7 +162,7 @@ fn new_interfaces_and_scrapes_wait_for_descriptors() {
     agent.wait_for_line("a connection could not be accepted");
     // What was open is captured all the while.
     cable.ping(10);
-    limit(&agent, 4096);
+    agent.limit(4096);
     let text = eventually("all interfaces", || {
         let text = cable.metrics();
         let up: f64 = values(&text, "crane_interface_up").sum();

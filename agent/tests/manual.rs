@@ -6,21 +6,8 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{AGENT, agent, stderr, workspace};
+use common::{AGENT, COMMANDS, agent, stderr, workspace};
 
-const COMMANDS: [&str; 11] = [
-    "run",
-    "replay",
-    "eval",
-    "train",
-    "query",
-    "top",
-    "interfaces",
-    "check-config",
-    "sample",
-    "man",
-    "completions",
-];
 const SECTIONS: [&str; 8] = [
     "NAME",
     "SYNOPSIS",

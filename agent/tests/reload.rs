@@ -466,3 +466,25 @@ fn other_weights_in_the_same_file_are_noticed() {
     assert!(line.contains("sketch.weights"), "{line}");
     agent.process.wait_for_line("ended early");
 }
+
+#[test]
+fn a_window_that_ended_early_is_not_taken_up() {
+    let Some(cable) = Cable::lay() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let directory = format!("--state={}", state.path().display());
+    let flags = [directory.as_str(), "-i", "cable", "--window=1h"];
+    let every = "state.interval = \"100ms\"\n";
+    let mut agent = Agent::start_with(&cable, every, &flags);
+    cable.ping(5);
+    let saved = state.path().join("cable.window");
+    eventually("a saved window", || saved.exists().then_some(()));
+    // What windows are saved with is the same, but another begins.
+    let after = format!("{every}sketch.memory_total = \"64MiB\"\n");
+    agent.reload_well(&after);
+    eventually("no window that goes on", || (!saved.exists()).then_some(()));
+    let (code, _) = agent.process.stop("-TERM");
+    assert_eq!(code, Some(0));
+    let _again = Agent::start_with(&cable, &after, &flags);
+    let packets = series(&cable.metrics(), "crane_window_packets", &[]);
+    assert_eq!(packets, Some(0.0));
+}

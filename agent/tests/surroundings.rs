@@ -45,16 +45,6 @@ fn a_network_namespace_is_enough() {
     agent.wait_for_line("capture is back");
 }
 
-/// Gives a process so many file descriptors.
-fn limit(agent: &Running, descriptors: u32) {
-    let pid = agent.0.id().to_string();
-    let given = format!("--nofile={descriptors}:4096");
-    let done = Command::new("prlimit")
-        .args(["--pid", &pid, &given])
-        .status();
-    assert!(done.unwrap().success());
-}
-
 #[test]
 fn without_file_descriptors_no_interface_is_given_up() {
     let Some(cable) = Cable::lay() else { return };
@@ -62,7 +52,7 @@ fn without_file_descriptors_no_interface_is_given_up() {
     let mut agent = cable.capture(&["-i", "cable", "-i", "second"]);
     ip(&["-n", &cable.left, "link", "delete", "second"]);
     agent.wait_for_line("capture lost");
-    limit(&agent, 3);
+    agent.limit(3);
     // Long enough for a look at an interface that is busy, which this one is.
     let start = Instant::now();
     let mut pings = 0;
@@ -76,7 +66,7 @@ fn without_file_descriptors_no_interface_is_given_up() {
     for part in ["WARN", "too many open files", "LimitNOFILE", "ulimit -n"] {
         assert!(line.contains(part), "{line}");
     }
-    limit(&agent, 4096);
+    agent.limit(4096);
     // The next thing that is said: nothing was lost meanwhile.
     let line = agent.wait_for_line("capture");
     assert!(

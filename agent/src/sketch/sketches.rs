@@ -1,31 +1,28 @@
 //! The sketches of one window: who talks to whom, who sends, who receives, and
 //! for what.
 
-use std::cmp::Reverse;
+mod answers;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crane_model::crane::Inside;
 use crane_model::crown::BYTES_PER_PACKET;
-use crane_model::fan::Peers;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
-use super::answer::{About, Asked, By};
+use super::answer::By;
 use super::batch::Batch;
 use super::budget::Budget;
-use super::fans::{self, Fans};
+use super::fans::Fans;
 use super::main_services::MainServices;
 use super::sampling::Sampling;
 use super::saved::parts::{put_part, take_part};
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
-use crate::endpoint::{Between, Endpoint};
-use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
-use crate::names::Names;
 use crate::service::Service;
 
 /// How sketches are built, whatever their size. The device is opened and the
@@ -110,36 +107,40 @@ impl Blueprint {
 }
 
 impl Sketches {
+    /// The sketches that count packets, and what they are of.
+    fn cranes(&self) -> [(&'static str, &Crane); 4] {
+        [
+            ("pairs", &self.pairs),
+            ("sources", &self.sources),
+            ("destinations", &self.destinations),
+            ("services", &self.services),
+        ]
+    }
+
     /// Bytes of all of it.
     pub fn memory_bytes(&self) -> usize {
-        let cranes = [
-            &self.pairs,
-            &self.sources,
-            &self.destinations,
-            &self.services,
-        ];
-        let cranes: usize = cranes.into_iter().map(Crane::memory_bytes).sum();
+        let cranes: usize = self
+            .cranes()
+            .map(|(_, crane)| crane.memory_bytes())
+            .iter()
+            .sum();
         cranes + self.fans.memory_bytes() + self.main_services.memory_bytes()
     }
 
     /// Whether counts may be too low because a cell is full.
     pub fn is_saturated(&self) -> crane_model::Result<bool> {
-        Ok(self.pairs.is_saturated()?
-            || self.sources.is_saturated()?
-            || self.destinations.is_saturated()?
-            || self.services.is_saturated()?)
+        for (_, crane) in self.cranes() {
+            if crane.is_saturated()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What they look like inside.
     pub fn inside(&self) -> crane_model::Result<Vec<(&'static str, Inside)>> {
-        let cranes = [
-            ("pairs", &self.pairs),
-            ("sources", &self.sources),
-            ("destinations", &self.destinations),
-            ("services", &self.services),
-        ];
         let inside = |(name, crane): (_, &Crane)| Ok((name, crane.inside()?));
-        cranes.into_iter().map(inside).collect()
+        self.cranes().into_iter().map(inside).collect()
     }
 
     /// All pairs that are known by name, among them the heaviest.
@@ -226,134 +227,6 @@ impl Sketches {
         complete(heaviest, &self.destinations)
     }
 
-    /// What is known of who sends to whom, or of a node as source and as
-    /// destination.
-    pub fn answer(
-        &self,
-        about: &About,
-        names: Option<&Names>,
-    ) -> crane_model::Result<Vec<Flow<()>>> {
-        Ok(match about {
-            About::Flow { ends, both: false } => vec![self.between(ends, names)?],
-            About::Flow { ends, both: true } => vec![
-                self.between(ends, names)?,
-                self.between(&ends.reversed(), names)?,
-            ],
-            About::Node(node) => self.node(*node)?.map(unnamed).to_vec(),
-            About::Lists { .. } | About::Inside => Vec::new(),
-        })
-    }
-
-    /// What one end sends to another: by the sketch that knows it best.
-    fn between(&self, ends: &Between, names: Option<&Names>) -> crane_model::Result<Flow<()>> {
-        if let Some(pair) = ends.pair() {
-            return self.pair(pair).map(unnamed);
-        }
-        Ok(match (&ends.src, &ends.dst) {
-            (Endpoint::Address(node), Endpoint::Any) => {
-                self.flow(&self.sources, node_name(*node), ())?
-            }
-            (Endpoint::Any, Endpoint::Address(node)) => {
-                self.flow(&self.destinations, node_name(*node), ())?
-            }
-            (Endpoint::Any, Endpoint::Any) => self.sampling.honest(self.pairs.total()),
-            _ => {
-                let are_meant = ends.pairs(names);
-                let sum = self.pairs.sum(&|name| are_meant(Pair::of_name(name)));
-                self.sampling.honest(sum)
-            }
-        })
-    }
-
-    /// To how many others a node sends, and from how many it receives; none of a
-    /// pair.
-    pub fn peers(&self, about: &About) -> Option<[Peers; 2]> {
-        let About::Node(node) = *about else {
-            return None;
-        };
-        let [out, into] = self.seen_peers(about)?;
-        Some([
-            self.with_unseen(out, node, &self.sources),
-            self.with_unseen(into, node, &self.destinations),
-        ])
-    }
-
-    /// Of a sample only some peers were seen: there may be as many as packets.
-    fn with_unseen(&self, peers: Peers, node: IpAddr, crane: &Crane) -> Peers {
-        if !self.sampling.is_sampled() {
-            return peers;
-        }
-        let packets = self.flow(crane, node_name(node), ());
-        let most = packets.map_or(u64::MAX, |flow| flow.packets.high);
-        Peers {
-            high: peers.high.max(most),
-            ..peers
-        }
-    }
-
-    fn seen_peers(&self, about: &About) -> Option<[Peers; 2]> {
-        match *about {
-            About::Flow { .. } | About::Lists { .. } | About::Inside => None,
-            // While all pairs are known, they tell it exactly.
-            About::Node(node) if self.pairs.is_exact() => {
-                Some(fans::counted_of(&self.pairs, node).map(Peers::exactly))
-            }
-            About::Node(node) => {
-                let [out, into] = self.fans.peers(node);
-                Some([
-                    bounded(out, node, &self.sources),
-                    bounded(into, node, &self.destinations),
-                ])
-            }
-        }
-    }
-
-    /// The `top` nodes that talk with most others.
-    pub fn largest_fans(&self, top: usize) -> FanLists {
-        let mut fans = self.seen_fans(top);
-        for (list, crane) in [
-            (&mut fans.out, &self.sources),
-            (&mut fans.into, &self.destinations),
-        ] {
-            for node in list {
-                node.peers = self.with_unseen(node.peers, node.ip, crane);
-            }
-        }
-        fans
-    }
-
-    fn seen_fans(&self, top: usize) -> FanLists {
-        if self.pairs.is_exact() {
-            return fans::counted(&self.pairs, top);
-        }
-        // A bound moves some of them back.
-        let mut fans = self.fans.largest(2 * top);
-        for (list, crane) in [
-            (&mut fans.out, &self.sources),
-            (&mut fans.into, &self.destinations),
-        ] {
-            for node in &mut *list {
-                node.peers = bounded(node.peers, node.ip, crane);
-            }
-            list.sort_unstable_by_key(|node| (Reverse(node.peers.peers), node.ip));
-            list.truncate(top);
-        }
-        fans
-    }
-
-    /// The answers to all that a report is asked.
-    pub fn asked(&self, asked: &[About], names: Option<&Names>) -> crane_model::Result<Vec<Asked>> {
-        let answer = |about: &About| {
-            let flows = self.answer(about, names)?;
-            Ok(Asked {
-                about: about.clone(),
-                flows,
-                peers: self.peers(about),
-            })
-        };
-        asked.iter().map(answer).collect()
-    }
-
     /// What is known of a pair.
     pub fn pair(&self, pair: Pair) -> crane_model::Result<Flow<Pair>> {
         self.flow(&self.pairs, pair.name(), pair)
@@ -379,12 +252,7 @@ impl Sketches {
     /// All state, to be given to [`Self::load`] of sketches of the same window.
     pub fn save(&self) -> crane_model::Result<Vec<u8>> {
         let mut state = Vec::new();
-        for crane in [
-            &self.pairs,
-            &self.sources,
-            &self.destinations,
-            &self.services,
-        ] {
+        for (_, crane) in self.cranes() {
             put_part(&mut state, &crane.save_state()?);
         }
         for fan in self.fans.save() {
@@ -437,22 +305,6 @@ impl Sketches {
         self.destinations.store(nodes.narrow.destinations())?;
         self.destinations.store(nodes.wide.destinations())
     }
-}
-
-/// A node has no more peers than packets, and these may all be counted.
-fn bounded(peers: Peers, node: IpAddr, crane: &Crane) -> Peers {
-    let counted = match node_name(node) {
-        _ if !crane.is_exact() => return peers,
-        AnyName::Narrow(name) => crane.flow(name).map(|flow| flow.packets),
-        AnyName::Wide(name) => crane.flow(name).map(|flow| flow.packets),
-    };
-    let most = counted.ok().and_then(|packets| packets.at_most);
-    most.map_or(peers, |most| peers.at_most(most))
-}
-
-/// The same without the name that was asked for.
-fn unnamed<K>(flow: Flow<K>) -> Flow<()> {
-    flow.rename(|_| ())
 }
 
 /// How many packets or bytes an entry may have had that has no name. Sketches

@@ -20,6 +20,21 @@ use serde_json::Value;
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_crane-agent");
 
+/// All commands.
+pub const COMMANDS: [&str; 11] = [
+    "run",
+    "replay",
+    "eval",
+    "train",
+    "query",
+    "top",
+    "interfaces",
+    "check-config",
+    "sample",
+    "man",
+    "completions",
+];
+
 pub fn agent(args: &[&str]) -> Output {
     Command::new(AGENT)
         .args(args)
@@ -167,6 +182,16 @@ pub struct Running(pub Child);
 impl Running {
     pub fn start(command: &mut Command) -> Self {
         Self(command.stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Gives it so many file descriptors.
+    pub fn limit(&self, descriptors: usize) {
+        let pid = self.0.id().to_string();
+        let given = format!("--nofile={descriptors}:4096");
+        let done = Command::new("prlimit")
+            .args(["--pid", &pid, &given])
+            .status();
+        assert!(done.unwrap().success());
     }
 
     /// Sends a signal.
