@@ -3,10 +3,15 @@
 
 mod common;
 
+use std::collections::{HashMap, HashSet};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
 use common::{AGENT, address, agent, arp, frame, json, stderr, write_pcap};
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::{Value, json};
 
 /// Three hosts and an ARP packet first, a millisecond apart: 101 packets.
@@ -178,6 +183,118 @@ fn no_pair_is_listed_while_a_heavier_one_is_missing() {
         (&json!(true), &json!(3000))
     );
     assert_eq!(capture["complete_above"], capture["top"][6]["packets"]);
+}
+
+/// Packets and bytes of every pair in some frames.
+fn counted(frames: &[Vec<u8>]) -> HashMap<(String, String), (u64, u64)> {
+    let mut counts: HashMap<_, (u64, u64)> = HashMap::new();
+    for frame in frames {
+        let at = |from: usize| Ipv4Addr::from(*frame[from..].first_chunk().unwrap()).to_string();
+        let (packets, bytes) = counts.entry((at(26), at(30))).or_default();
+        (*packets, *bytes) = (*packets + 1, *bytes + frame.len() as u64);
+    }
+    counts
+}
+
+/// Checks rows against the truth, and that no pair is missing that has more than is said
+/// of any other.
+fn check_lists(capture: &Value, truth: &HashMap<(String, String), (u64, u64)>) {
+    let number = |value: &Value| value.as_u64().unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let pair = |row: &Value| (text(&row["src"]), text(&row["dst"]));
+    for (list, above) in [
+        ("top", "complete_above"),
+        ("top_bytes", "complete_above_bytes"),
+    ] {
+        let rows = capture[list].as_array().unwrap();
+        for row in rows {
+            let (packets, bytes) = truth[&pair(row)];
+            let ends = number(&row["at_least"])..=number(&row["at_most"]);
+            assert!(ends.contains(&packets), "{packets}: {row}");
+            let ends = number(&row["bytes_at_least"])..=number(&row["bytes_at_most"]);
+            assert!(ends.contains(&bytes), "{bytes}: {row}");
+        }
+        let listed: HashSet<_> = rows.iter().map(pair).collect();
+        let above = number(&capture[above]);
+        for (pair, (packets, bytes)) in truth {
+            let has = if list == "top" { *packets } else { *bytes };
+            assert!(
+                has <= above || listed.contains(pair),
+                "{list}: {has} > {above}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pairs_that_outgrow_many_equal_ones_late_are_listed_and_no_other_is_heavier() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late.pcap");
+    let pair = |n: u32| frame(address(n), address(n ^ 1), 0);
+    let mut frames = Vec::new();
+    for _ in 0..40 {
+        frames.extend((0..700).map(pair));
+    }
+    frames.extend((10_000..14_000).map(pair));
+    for _ in 0..2 {
+        for late in 900..910 {
+            frames.extend((0..38).map(|_| pair(late)));
+        }
+    }
+    write_pcap(&path, &frames);
+    let config = folder.path().join("small.toml");
+    std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
+    let args = ["-c", config.to_str().unwrap()];
+    let capture = replay(path.to_str().unwrap(), &args);
+    assert_eq!(capture["exact"], false);
+    check_lists(&capture, &counted(&frames));
+    let late = |row: &&Value| {
+        let src: Ipv4Addr = row["src"].as_str().unwrap().parse().unwrap();
+        (address(900)..address(910)).contains(&src)
+    };
+    let listed = capture["top"].as_array().unwrap();
+    assert_eq!(listed.iter().filter(late).count(), 10, "{listed:?}");
+    let above = capture["complete_above"].as_u64().unwrap();
+    assert!((40..60).contains(&above), "{above}: that says nothing");
+}
+
+#[test]
+fn lists_by_bytes_keep_their_promise_however_sizes_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sizes.pcap");
+    let config = folder.path().join("small.toml");
+    std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
+    let args = ["-c", config.to_str().unwrap()];
+    for seed in 0..6u32 {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed.into());
+        let mut pairs: Vec<u32> = (0..3000u32)
+            .flat_map(|n| vec![n; 1 + (rng.random_range(1..600) / (n + 1)) as usize])
+            .collect();
+        // Heavy by bytes: their packets shrink, or grow, more than those of others.
+        pairs.extend((5000..5040).flat_map(|n| vec![n; 40]));
+        pairs.shuffle(&mut rng);
+        let all = pairs.len();
+        let frames = pairs.iter().enumerate().map(|(at, n)| {
+            let shrinks = seed % 2 == 0;
+            let payload = match (n, shrinks == (at < all / 2)) {
+                (5000.., true) => 1400,
+                (5000.., false) => 0,
+                _ => rng.random_range(0..200),
+            };
+            frame(address(*n), address(n ^ 1), payload)
+        });
+        let frames: Vec<_> = frames.collect();
+        write_pcap(&path, &frames);
+        let path = path.to_str().unwrap();
+        let capture = replay(path, &args);
+        assert_eq!(capture["exact"], false);
+        check_lists(&capture, &counted(&frames));
+        let above = capture["complete_above_bytes"].as_u64().unwrap();
+        assert!(above < 200_000, "{above}: that says nothing");
+        let text = table(&[path, args[0], args[1], "--sort", "bytes", "--exact"]);
+        let said = format!("any other has {above} B at most");
+        assert!(text.contains(&said), "{text}");
+    }
 }
 
 #[test]

@@ -184,3 +184,53 @@ fn a_window_that_is_cut_carries_its_true_seconds() {
     .concat();
     assert_eq!(lengths(&back), [1.0, 0.4, 0.3]);
 }
+
+/// Whether a file is cut into windows or not, answers about all of it are the same.
+#[test]
+fn answers_about_the_whole_capture_are_no_worse_with_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    // A scan and some more, which fit in half of the memory and not in a third.
+    let mut frames = Vec::new();
+    for n in 0..1900 {
+        frames.push(frame(address(1), address(1000 + n), 8));
+        frames.push(frame(
+            address(2 + n % 50),
+            address(2 + n % 49),
+            n as usize % 900,
+        ));
+    }
+    common::write_pcap(&path, &frames);
+    let of = |args: &[&str]| {
+        let mut command = Command::new(AGENT);
+        command.args(["replay", "-q", "--format", "json", "--ask", "10.0.0.1"]);
+        command.args(args).arg(&path);
+        command.env("CRANE_SKETCH_MEMORY", "512KiB");
+        let mut capture = json(&command.output().unwrap())["captures"][0].clone();
+        // What a pair is mostly for is found by batches, which end with a window.
+        for list in ["top", "top_bytes"] {
+            for row in capture[list].as_array_mut().unwrap() {
+                row.as_object_mut().unwrap().remove("service");
+            }
+        }
+        capture
+    };
+    let (whole, windows) = (of(&[]), of(&["--window", "1s"]));
+    assert_eq!(windows["windows"].as_array().unwrap().len(), 4);
+    assert_eq!(whole["exact"], true, "{whole}");
+    for key in [
+        "exact",
+        "pairs",
+        "complete_above",
+        "top",
+        "top_bytes",
+        "sources",
+        "destinations",
+        "services",
+        "fan_out",
+        "fan_in",
+        "asked",
+    ] {
+        assert_eq!(whole[key], windows[key], "{key}");
+    }
+}

@@ -46,6 +46,11 @@ impl Codes {
         self.sample
     }
 
+    /// Whether anyone may know the secret, see [`Secret::is_public`].
+    pub(crate) fn is_public(&self) -> bool {
+        self.secret.is_public()
+    }
+
     /// Tells codes of another secret or window.
     pub fn check(&self) -> u64 {
         mix(self.cells, SALT)

@@ -12,7 +12,11 @@ use crate::name::{AnyName, Name, Narrow, Wide};
 
 /// A key of 128 bits. Keep it to yourself: who has it can aim.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Secret([u64; 2]);
+pub struct Secret {
+    key: [u64; 2],
+    /// Whether it follows from a seed, which anyone may know.
+    public: bool,
+}
 
 /// Ids that are made at once.
 const LANES: usize = 8;
@@ -21,22 +25,34 @@ impl Secret {
     /// The secret of these bytes, which should come from the operating system.
     pub fn new(bytes: [u8; 16]) -> Self {
         let key = u128::from_le_bytes(bytes);
-        Self([key as u64, (key >> 64) as u64])
+        Self {
+            key: [key as u64, (key >> 64) as u64],
+            public: false,
+        }
     }
 
     /// The secret that everyone knows who knows the seed: for results that can
     /// be had again, not for protection.
     pub fn from_seed(seed: u64) -> Self {
-        let open = Self([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344]);
-        Self([open.derive(seed, 1), open.derive(seed, 2)])
+        let open = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344];
+        Self {
+            key: [hash(open, &[seed, 1]), hash(open, &[seed, 2])],
+            public: true,
+        }
+    }
+
+    /// Whether the key follows from a seed. Whoever knows the seed can search for
+    /// two names with one id, so equal ids do not mean equal names.
+    pub fn is_public(&self) -> bool {
+        self.public
     }
 
     /// The id of a name. It depends on the secret alone.
     #[inline]
     pub fn id<N: Name>(&self, name: &N) -> u64 {
         match name.any() {
-            AnyName::Narrow(name) => hash(self.0, &name),
-            AnyName::Wide(name) => hash(self.0, &name),
+            AnyName::Narrow(name) => hash(self.key, &name),
+            AnyName::Wide(name) => hash(self.key, &name),
         }
     }
 
@@ -44,20 +60,20 @@ impl Secret {
     pub fn ids_narrow(&self, names: &[Narrow], ids: &mut Vec<u64>) {
         ids.clear();
         ids.resize(names.len(), 0);
-        hash_narrow(self.0, names, ids);
+        hash_narrow(self.key, names, ids);
     }
 
     /// The ids of many long names.
     pub fn ids_wide(&self, names: &[Wide], ids: &mut Vec<u64>) {
         ids.clear();
         ids.resize(names.len(), 0);
-        hash_wide(self.0, names, ids);
+        hash_wide(self.key, names, ids);
     }
 
     /// Another secret number for a purpose. Names are 8 or 32 bytes long, so no
     /// id is ever one of these.
     pub(crate) fn derive(&self, number: u64, purpose: u64) -> u64 {
-        hash(self.0, &[number, purpose])
+        hash(self.key, &[number, purpose])
     }
 }
 
@@ -159,7 +175,7 @@ mod tests {
     /// The standard library's hasher is SipHash-1-3 with a key of zeros.
     #[test]
     fn ids_are_siphash() {
-        let none = Secret([0, 0]);
+        let none = Secret::new([0; 16]);
         for n in 0..50u64 {
             let wide = [n, !n, n << 7, 3];
             for words in [&[n][..], &wide, &[n, 7]] {
@@ -210,5 +226,6 @@ mod tests {
         key[15] ^= 1;
         assert_ne!(one.id(&name), Secret::new(key).id(&name));
         assert_eq!(format!("{one:?}"), "Secret(…)");
+        assert!(Secret::from_seed(1).is_public() && !one.is_public());
     }
 }

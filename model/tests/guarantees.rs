@@ -2,7 +2,7 @@
 //! order, after growth and evictions, and in another process.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crane_model::name::{Narrow, Wide};
@@ -24,8 +24,18 @@ fn wide(n: u64) -> Wide {
     [n, !n, 7, n << 9]
 }
 
+/// How sizes of an edge's packets change on the way.
+#[derive(Clone, Copy, PartialEq)]
+enum Sizes {
+    /// Not at all.
+    Constant,
+    Random,
+    Shrinking,
+    Growing,
+}
+
 /// A stream with any counts, sizes and order.
-fn draw(rng: &mut Xoshiro256PlusPlus) -> Packets {
+fn draw(rng: &mut Xoshiro256PlusPlus, sizes: Sizes) -> Packets {
     let edges: u64 = rng.random_range(200..6000);
     let skew = rng.random_range(0.3..1.5);
     let mut packets = Vec::new();
@@ -36,6 +46,15 @@ fn draw(rng: &mut Xoshiro256PlusPlus) -> Packets {
         let varies = rng.random_range(1..=size);
         packets.extend((0..count).map(|_| (edge, size + rng.random_range(0..varies))));
     }
+    shuffle_packets(rng, &mut packets);
+    if sizes != Sizes::Random {
+        set_sizes(&mut packets, sizes);
+    }
+    packets
+}
+
+/// Any order.
+fn shuffle_packets(rng: &mut Xoshiro256PlusPlus, packets: &mut Packets) {
     match rng.random_range(0..4) {
         // As they are: each edge at a stretch, heaviest first.
         0 => {}
@@ -45,7 +64,25 @@ fn draw(rng: &mut Xoshiro256PlusPlus) -> Packets {
         2 => packets.sort_by_key(|(edge, size)| (size % 10, *edge)),
         _ => packets.shuffle(rng),
     }
-    packets
+}
+
+/// Sizes by how much of the stream is over. One edge in eight has them the other way
+/// round.
+fn set_sizes(packets: &mut Packets, sizes: Sizes) {
+    let all = packets.len() as u64;
+    for (at, (edge, size)) in (0..).zip(packets) {
+        let (over, left) = (1400 * at / all, 1400 * (all - at) / all);
+        *size = 60
+            + match (sizes, edge.is_multiple_of(8)) {
+                (Sizes::Constant | Sizes::Random, _) => constant_size(*edge) - 60,
+                (Sizes::Shrinking, false) | (Sizes::Growing, true) => left,
+                (Sizes::Growing, false) | (Sizes::Shrinking, true) => over,
+            };
+    }
+}
+
+fn constant_size(edge: u64) -> u64 {
+    60 + edge * 7919 % 1440
 }
 
 fn fold<N: Kept + Eq + std::hash::Hash>(
@@ -101,18 +138,37 @@ fn check_all(sketch: &Crane, truth: &Truth) {
             "no packets, no bytes"
         );
     }
-    for flow in sketch.named::<Narrow>() {
-        let (packets, bytes) = truth[&flow.key[0]];
+    let mut named = HashSet::new();
+    let narrow = sketch
+        .named::<Narrow>()
+        .map(|flow| flow.rename(|name| name[0]));
+    let wide = sketch
+        .named::<Wide>()
+        .map(|flow| flow.rename(|name| name[0]));
+    for flow in narrow.chain(wide) {
+        let (packets, bytes) = truth[&flow.key];
         check(&flow.packets, packets, "packets of a heavy one");
         check(&flow.bytes, bytes, "bytes of a heavy one");
+        named.insert(flow.key);
     }
+    let most = sketch.most_unnamed();
+    for (edge, (packets, bytes)) in truth {
+        if !named.contains(edge) {
+            assert!(*packets <= most.packets, "{packets} > {}", most.packets);
+            assert!(*bytes <= most.bytes, "{bytes} > {}", most.bytes);
+        }
+    }
+}
+
+fn profile() -> Arc<Profile> {
+    let weights = Arc::new(PackedWeights::built_in().unwrap());
+    let device = DeviceChoice::Cpu.open().unwrap();
+    Arc::new(Profile::packed(weights, &device))
 }
 
 #[test]
 fn no_answer_is_ever_outside_of_what_was_guaranteed() {
-    let weights = Arc::new(PackedWeights::built_in().unwrap());
-    let device = DeviceChoice::Cpu.open().unwrap();
-    let profile = Arc::new(Profile::packed(weights, &device));
+    let profile = profile();
     let (mut exact, mut layered) = (0, 0);
     for seed in 0..60 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -129,7 +185,13 @@ fn no_answer_is_ever_outside_of_what_was_guaranteed() {
         let mut sketch = make(start);
         let mut truth = Truth::new();
         let batch = [1, 40, 1000][rng.random_range(0..3)];
-        let packets = draw(&mut rng);
+        let sizes = [
+            Sizes::Random,
+            Sizes::Constant,
+            Sizes::Shrinking,
+            Sizes::Growing,
+        ][seed as usize % 4];
+        let packets = draw(&mut rng, sizes);
         let half = packets.len() / 2;
         for (at, batch) in packets.chunks(batch).enumerate() {
             store(&mut sketch, &secret, batch);
@@ -151,5 +213,78 @@ fn no_answer_is_ever_outside_of_what_was_guaranteed() {
     assert!(
         exact > 3 && layered > 20,
         "{exact} {layered}: both kinds were met"
+    );
+}
+
+/// Edges that were in the layers for long before they were counted by name: how many of
+/// their packets were counted is known only roughly.
+#[test]
+fn edges_with_packets_of_one_size_are_told_that_size() {
+    let profile = profile();
+    let mut told = 0;
+    for seed in 0..12 {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(100 + seed);
+        let secret = Secret::from_seed(seed);
+        let allowance = Allowance::alone(16 << 10, 16 << 10);
+        let mut sketch = Crane::layered(&profile, secret, 1, allowance).unwrap();
+        let mut packets = draw(&mut rng, Sizes::Constant);
+        // Newcomers that outrank others at last, a packet at a time.
+        for edge in 10_000..10_040 {
+            packets.extend((0..8000).map(|_| (edge, constant_size(edge))));
+        }
+        packets.shuffle(&mut rng);
+        for batch in packets.chunks(100) {
+            store(&mut sketch, &secret, batch);
+        }
+        for flow in sketch.named::<Narrow>() {
+            let size = constant_size(flow.key[0]) as f64;
+            let mean = flow.bytes.estimate as f64 / flow.packets.estimate as f64;
+            assert!(
+                (mean / size - 1.0).abs() < 0.1,
+                "{mean} bytes a packet, not {size}: {flow:?}"
+            );
+            told += usize::from(!flow.bytes.is_exact());
+        }
+    }
+    assert!(told > 100, "{told} of them were guessed");
+}
+
+/// Found in a minute by whoever knows that the seed is 1.
+const SAME_ID: [u64; 2] = [0xd57f_4be2_5681_abaa, 0x6346_be7a_1496_e8ea];
+
+#[test]
+fn a_witness_under_a_public_seed_guarantees_nothing_for_a_name_with_its_id() {
+    let [heavy, light] = SAME_ID;
+    let fill = |secret: Secret| {
+        let allowance = Allowance::alone(16 << 10, 16 << 10);
+        let mut sketch = Crane::layered(&profile(), secret, 1, allowance).unwrap();
+        for (edge, packets) in [(heavy, 500), (light, 3), (77, 9)] {
+            let arrival = Arrival::new(&secret, [edge], packets, 100 * packets);
+            sketch.store(&[arrival]).unwrap();
+        }
+        sketch
+    };
+    let public = Secret::from_seed(1);
+    assert_eq!(public.id(&[heavy]), public.id(&[light]));
+    let sketch = fill(public);
+    let named: Vec<Flow<Narrow>> = sketch.named().collect();
+    for (edge, packets) in [(heavy, 500), (light, 3), (77, 9)] {
+        let listed = named.iter().filter(|flow| flow.key == [edge]);
+        for flow in listed.chain([&sketch.flow([edge]).unwrap()]) {
+            check(&flow.packets, packets, "packets");
+            check(&flow.bytes, 100 * packets, "bytes");
+        }
+    }
+    // What it says is still believed, and that there was no more is certain.
+    let absent = sketch.flow([12_345]).unwrap();
+    assert_eq!(
+        (absent.packets.estimate, absent.packets.at_most),
+        (0, Some(0))
+    );
+    // Where nobody knows the key, ids are as good as names.
+    let flow = fill(Secret::new([7; 16])).flow([light]).unwrap();
+    assert_eq!(
+        (flow.packets, flow.bytes),
+        (Amount::exact(3), Amount::exact(300))
     );
 }

@@ -69,9 +69,9 @@ enum Best {
 
 /// Columns that stand beside each other, in 80 letters: how far off, the heaviest, how
 /// sure and of nodes, memory and speed.
-const BLOCKS: [Range<usize>; 4] = [0..7, 7..12, 12..18, 18..21];
+const BLOCKS: [Range<usize>; 4] = [0..7, 7..14, 14..20, 20..23];
 
-const COLUMNS: [Column; 21] = [
+const COLUMNS: [Column; 23] = [
     ("ARE", |f| f.score.are, Best::Low),
     ("AAE", |f| f.score.aae, Best::Low),
     ("ARE 1", |f| f.band("1"), Best::Low),
@@ -79,6 +79,12 @@ const COLUMNS: [Column; 21] = [
     ("10-99", |f| f.band("10-99"), Best::Low),
     ("100-999", |f| f.band("100-999"), Best::Low),
     ("1000+", |f| f.band("1000+"), Best::Low),
+    ("largest", |f| f.score.largest_error, Best::Low),
+    (
+        "off > 25",
+        |f| f.score.off_by_more_than_25.map(|count| count as f64),
+        Best::Low,
+    ),
     ("top recall", |f| f.score.top100_recall, Best::High),
     ("top ARE", |f| f.score.top100_are, Best::Low),
     ("rank", |f| f.score.rank_correlation_top1000, Best::High),

@@ -13,6 +13,10 @@ pub struct Score {
     pub are: Option<f64>,
     /// Mean of |answer − truth|.
     pub aae: Option<f64>,
+    /// The largest |answer − truth|.
+    pub largest_error: Option<f64>,
+    /// How many answers are off by more than 25.
+    pub off_by_more_than_25: Option<usize>,
     /// The same as `are`, by how often an edge occurs.
     pub bands: BTreeMap<&'static str, Option<f64>>,
     /// Share of the 100 heaviest edges that are among the heaviest answers.
@@ -24,6 +28,9 @@ pub struct Score {
     /// Standard deviation of the answers, in units of their mean.
     pub estimate_cv: Option<f64>,
 }
+
+/// Packets by which an answer is far off.
+const FAR_OFF: f64 = 25.0;
 
 /// Names and ranges of the bands.
 pub const BANDS: [(&str, u64, u64); 5] = [
@@ -39,6 +46,7 @@ impl Score {
     pub fn of(answers: &[f64], truth: &[u64]) -> Self {
         let relative = |at: usize| (answers[at] - truth[at] as f64).abs() / truth[at] as f64;
         let all = || 0..truth.len();
+        let errors = || all().map(|at| (answers[at] - truth[at] as f64).abs());
         let bands = BANDS.iter().map(|(name, low, high)| {
             (
                 *name,
@@ -59,7 +67,10 @@ impl Score {
         };
         Self {
             are: mean(all().map(relative)),
-            aae: mean(all().map(|at| (answers[at] - truth[at] as f64).abs())),
+            aae: mean(errors()),
+            largest_error: errors().reduce(f64::max),
+            off_by_more_than_25: (!truth.is_empty())
+                .then(|| errors().filter(|error| *error > FAR_OFF).count()),
             bands: bands.collect(),
             top100_recall: recall(top, answers),
             top100_are: mean(top.iter().map(|at| relative(*at))),
@@ -161,10 +172,22 @@ mod tests {
         assert_eq!(score.are, Some((0.0 + 0.5 + 0.75 + 0.75) / 4.0));
         assert_eq!(score.aae, Some((0.0 + 1.0 + 3.0 + 3.0) / 4.0));
         assert_eq!(score.estimate_cv, Some(0.0));
+        assert_eq!(score.largest_error, Some(3.0));
+        assert_eq!(score.off_by_more_than_25, Some(0));
         assert_eq!(
             score.rank_correlation_top1000, None,
             "a constant has no order"
         );
+    }
+
+    #[test]
+    fn the_worst_answers_are_not_hidden_by_the_mean() {
+        let truth = [1, 100, 100, 100];
+        let score = Score::of(&[1.0, 125.0, 74.0, 1100.0], &truth);
+        assert_eq!(score.largest_error, Some(1000.0));
+        assert_eq!(score.off_by_more_than_25, Some(2), "25 is not more than 25");
+        let none = Score::of(&[], &[]);
+        assert_eq!((none.largest_error, none.off_by_more_than_25), (None, None));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::hash::Hash;
 
-use crane_model::Flow;
+use crane_model::{Amount, Flow};
 
 /// Who is in the list stays there until someone outside is heavier by this
 /// many percent, so that two of about the same size do not take turns.
@@ -36,8 +36,8 @@ impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
     /// The `top` heaviest of these, where those who are in this list have an
     /// advantage.
     pub fn follow(&self, flows: impl Iterator<Item = Flow<K>>, top: usize) -> Self {
-        let mut by_packets = Best::new(top, |flow| flow.packets.estimate, &self.by_packets);
-        let mut by_bytes = Best::new(top, |flow| flow.bytes.estimate, &self.by_bytes);
+        let mut by_packets = Best::new(top, |flow| &flow.packets, &self.by_packets);
+        let mut by_bytes = Best::new(top, |flow| &flow.bytes, &self.by_bytes);
         // Not a loop: chained iterators are then passed through without copies.
         flows.for_each(|flow| {
             by_packets.offer(&flow);
@@ -67,7 +67,7 @@ impl<K: Copy + Eq + Hash + Ord> Hitters<K> {
 /// with one number and forgotten.
 struct Best<K> {
     top: usize,
-    size: fn(&Flow<K>) -> u64,
+    amount: fn(&Flow<K>) -> &Amount,
     /// In order, to be searched.
     kept: Vec<K>,
     /// With their ranks, no more than a few times as many as are wanted.
@@ -77,12 +77,12 @@ struct Best<K> {
 }
 
 impl<K: Copy + Eq + Ord> Best<K> {
-    fn new(top: usize, size: fn(&Flow<K>) -> u64, kept: &[Flow<K>]) -> Self {
+    fn new(top: usize, amount: fn(&Flow<K>) -> &Amount, kept: &[Flow<K>]) -> Self {
         let mut kept: Vec<K> = kept.iter().map(|flow| flow.key).collect();
         kept.sort_unstable();
         Self {
             top,
-            size,
+            amount,
             kept,
             found: Vec::new(),
             least: 0,
@@ -91,7 +91,7 @@ impl<K: Copy + Eq + Ord> Best<K> {
 
     #[inline]
     fn offer(&mut self, flow: &Flow<K>) {
-        let size = u128::from((self.size)(flow));
+        let size = u128::from((self.amount)(flow).estimate);
         if size * (100 + KEEP_PERCENT) < self.least {
             return;
         }
@@ -106,13 +106,16 @@ impl<K: Copy + Eq + Ord> Best<K> {
         }
     }
 
-    /// Forgets all but the heaviest. Equal sizes are ordered by address, so
-    /// that lists are the same every time.
+    /// Forgets all but the heaviest. Of equal sizes those come first that may have
+    /// more, then they are ordered by address, so that lists are the same every time.
     fn cut(&mut self) {
         if self.found.len() <= self.top {
             return;
         }
-        let order = |(rank, flow): &(u128, Flow<K>)| (Reverse(*rank), flow.key);
+        let amount = self.amount;
+        let order = |(rank, flow): &(u128, Flow<K>)| {
+            (Reverse(*rank), Reverse(amount(flow).at_most), flow.key)
+        };
         self.found.select_nth_unstable_by_key(self.top, order);
         self.found.truncate(self.top);
         let ranks = self.found.iter().map(|(rank, _)| *rank);
@@ -122,15 +125,16 @@ impl<K: Copy + Eq + Ord> Best<K> {
     fn sorted(mut self) -> Vec<Flow<K>> {
         self.cut();
         let mut chosen: Vec<Flow<K>> = self.found.into_iter().map(|(_, flow)| flow).collect();
-        chosen.sort_unstable_by_key(|flow| (Reverse((self.size)(flow)), flow.key));
+        chosen.sort_unstable_by_key(|flow| {
+            let amount = (self.amount)(flow);
+            (Reverse(amount.estimate), Reverse(amount.at_most), flow.key)
+        });
         chosen
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crane_model::Amount;
-
     use super::*;
 
     fn flows(sizes: &[(u32, u64)]) -> Vec<Flow<u32>> {
@@ -145,10 +149,10 @@ mod tests {
     fn choose(
         flows: &[Flow<u32>],
         top: usize,
-        size: fn(&Flow<u32>) -> u64,
+        amount: fn(&Flow<u32>) -> &Amount,
         kept: &[Flow<u32>],
     ) -> Vec<Flow<u32>> {
-        let mut best = Best::new(top, size, kept);
+        let mut best = Best::new(top, amount, kept);
         flows.iter().for_each(|flow| best.offer(flow));
         best.sorted()
     }
@@ -158,7 +162,7 @@ mod tests {
         let mut sizes: Vec<(u32, u64)> = (0..5000u32)
             .map(|n| (n, u64::from(n.wrapping_mul(2_654_435_761) >> 25)))
             .collect();
-        let found = choose(&flows(&sizes), 30, |flow| flow.packets.estimate, &[]);
+        let found = choose(&flows(&sizes), 30, |flow| &flow.packets, &[]);
         sizes.sort_by_key(|(key, size)| (Reverse(*size), *key));
         let sorted: Vec<u32> = sizes.iter().take(30).map(|(key, _)| *key).collect();
         assert_eq!(keys(&found), sorted);
@@ -170,7 +174,7 @@ mod tests {
 
     #[test]
     fn who_is_in_stays_until_clearly_beaten() {
-        let size: fn(&Flow<u32>) -> u64 = |flow| flow.packets.estimate;
+        let size: fn(&Flow<u32>) -> &Amount = |flow| &flow.packets;
         let first = choose(&flows(&[(1, 1000), (2, 900), (3, 890)]), 2, size, &[]);
         assert_eq!(keys(&first), [1, 2]);
         let close = choose(&flows(&[(1, 1000), (2, 900), (3, 950)]), 2, size, &first);

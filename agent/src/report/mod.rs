@@ -90,6 +90,8 @@ pub struct CaptureReport {
     pairs: Option<u64>,
     /// `top` has every pair with more packets than this.
     complete_above: u64,
+    /// `top_bytes` has every pair with more bytes than this.
+    complete_above_bytes: u64,
     top: Vec<PairRow>,
     top_bytes: Vec<PairRow>,
     sources: Vec<NodeRow>,
@@ -224,7 +226,8 @@ impl CaptureReport {
             stored: (summary.stored_packets, summary.stored_bytes),
             exact: summary.exact,
             pairs: summary.pairs,
-            complete_above: complete_above(summary),
+            complete_above: summary.most_unlisted.packets,
+            complete_above_bytes: summary.most_unlisted.bytes,
             top: PairRow::with_services(&summary.top.by_packets, mains, names),
             top_bytes: PairRow::with_services(&summary.top.by_bytes, mains, names),
             sources: rows(&summary.sources.by_packets, names),
@@ -282,17 +285,6 @@ impl WindowReport {
             top: rows(&window.top, names),
             asked: AskedRow::rows(&window.asked, names),
         }
-    }
-}
-
-/// The packets of the heaviest pair that may be missing in the list by packets.
-fn complete_above(summary: &Summary) -> u64 {
-    let listed = &summary.top.by_packets;
-    let has_all = summary.exact && summary.pairs == Some(listed.len() as u64);
-    let is_cut = listed.len() < summary.wanted_top;
-    match listed.last() {
-        Some(last) if !has_all && !is_cut => last.packets.estimate.max(summary.most_unlisted),
-        _ => summary.most_unlisted,
     }
 }
 

@@ -134,27 +134,23 @@ impl CaptureReport {
             |row: &Estimate| (row.high - row.packets).max(row.packets - row.low.min(row.packets));
         let widest = self.top.iter().map(|row| off(&row.counts)).max();
         write!(out, "  estimates: {pairs}")?;
-        match widest.map(|off| (off, units.count(off))) {
-            Some((0, _)) => writeln!(out, "; those listed are exact")?,
-            Some((_, off)) => writeln!(out, "; 90 of 100 listed are within {off} packets")?,
+        let is_exact = |row: &PairRow| row.counts.is_exact();
+        match widest.map(|off| units.count(off)) {
+            Some(_) if self.top.iter().all(is_exact) => writeln!(out, "; those listed are exact")?,
+            Some(off) => writeln!(out, "; 90 of 100 listed are within {off} packets")?,
             None => writeln!(out)?,
         }
-        match style.by {
+        let (listed, most) = match style.by {
             By::Packets => {
-                let (listed, most) = (self.top.len(), units.count(self.complete_above));
-                writeln!(
-                    out,
-                    "  listed: {listed} pairs; any other has {most} packets at most"
-                )
+                let most = units.count(self.complete_above);
+                (self.top.len(), format!("{most} packets"))
             }
-            By::Bytes => {
-                let listed = self.top_bytes.len();
-                writeln!(
-                    out,
-                    "  listed: {listed} pairs; of lighter ones not all are known"
-                )
-            }
-        }
+            By::Bytes => (self.top_bytes.len(), units.bytes(self.complete_above_bytes)),
+        };
+        writeln!(
+            out,
+            "  listed: {listed} pairs; any other has {most} at most"
+        )
     }
 
     fn write_lists(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
@@ -364,6 +360,13 @@ impl Verify {
             out,
             "    off by {packets} packets or {share} in the mean (AAE, ARE)"
         )?;
+        if let Some((largest, far)) = self.largest_error.zip(self.off_by_more_than_25) {
+            let (largest, far) = (units::grouped(largest as u64), units::grouped(far as u64));
+            writeln!(
+                out,
+                "    off by {largest} packets at most; {far} pairs by more than 25"
+            )?;
+        }
         let off = percent(self.top100_are);
         writeln!(out, "    of the 100 heaviest {found} found, off by {off}")?;
         let held = percent(self.intervals.coverage90);

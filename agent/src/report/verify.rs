@@ -16,6 +16,10 @@ pub struct Verify {
     pub are: Option<f64>,
     /// Mean of |answer − truth|.
     pub aae: Option<f64>,
+    /// The largest |answer − truth|.
+    pub largest_error: Option<f64>,
+    /// How many answers are off by more than 25 packets.
+    pub off_by_more_than_25: Option<usize>,
     /// Share of the 100 heaviest pairs that are among the heaviest answers.
     pub top100_recall: Option<f64>,
     /// `are` of the 100 heaviest pairs.
@@ -51,6 +55,8 @@ impl Verify {
             distinct: compared.len(),
             are: score.are,
             aae: score.aae,
+            largest_error: score.largest_error,
+            off_by_more_than_25: score.off_by_more_than_25,
             top100_recall: score.top100_recall,
             top100_are: score.top100_are,
             intervals: Intervals::of(&packets, &truth),

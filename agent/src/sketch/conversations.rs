@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crane_model::Flow;
+use crane_model::{Amount, Flow};
 
 use super::answer::By;
 use super::sketches::Sketches;
@@ -24,19 +24,23 @@ impl Conversation {
         [&self.there].into_iter().chain(&self.back)
     }
 
-    /// Packets or bytes of both directions.
-    fn size(&self, by: By) -> u64 {
+    /// Packets or bytes of both directions, as `of` sees them.
+    fn sum(&self, by: By, of: impl Fn(&Amount) -> u64) -> u64 {
         let sizes = self.flows().map(|flow| match by {
-            By::Packets => flow.packets.estimate,
-            By::Bytes => flow.bytes.estimate,
+            By::Packets => of(&flow.packets),
+            By::Bytes => of(&flow.bytes),
         });
         sizes.fold(0, u64::saturating_add)
+    }
+
+    fn size(&self, by: By) -> u64 {
+        self.sum(by, |amount| amount.estimate)
     }
 }
 
 /// The `top` heaviest of a window. A direction that has no name in the sketch is
-/// asked for; conversations that are no heavier than one without any name could
-/// be are left out.
+/// asked for; conversations that certainly are no heavier than one without any name
+/// could be are left out.
 pub fn heaviest(sketches: &Sketches, top: usize, by: By) -> crane_model::Result<Vec<Conversation>> {
     let mut named: HashMap<Pair, [Option<Flow<Pair>>; 2]> = HashMap::new();
     for flow in sketches.named_pairs() {
@@ -47,7 +51,8 @@ pub fn heaviest(sketches: &Sketches, top: usize, by: By) -> crane_model::Result<
         };
         named.entry(key).or_default()[at] = Some(flow);
     }
-    let least = sketches.most_unnamed(by).saturating_mul(2);
+    let least = sketches.least_listed(by).saturating_mul(2);
+    let sampling = sketches.sampling();
     let mut found = Vec::with_capacity(named.len());
     for (pair, [there, back]) in named {
         let known = |flow: Option<_>, pair| flow.map_or_else(|| sketches.pair(pair), Ok);
@@ -58,7 +63,7 @@ pub fn heaviest(sketches: &Sketches, top: usize, by: By) -> crane_model::Result<
                 .then(|| known(back, reversed))
                 .transpose()?,
         };
-        if conversation.size(by) > least {
+        if conversation.sum(by, |amount| sampling.most_of(amount)) > least {
             found.push(conversation);
         }
     }

@@ -31,6 +31,13 @@ pub struct Estimate {
     pub bytes_at_most: Option<u64>,
 }
 
+impl Estimate {
+    /// Whether there is no doubt about its packets.
+    pub fn is_exact(&self) -> bool {
+        self.at_least.is_some() && self.at_least == self.at_most
+    }
+}
+
 impl<K> From<&Flow<K>> for Estimate {
     fn from(flow: &Flow<K>) -> Self {
         let Flow { packets, bytes, .. } = flow;

@@ -105,10 +105,9 @@ impl Pipeline {
         let names = config.networks.clone();
         let (sharing, windows, cut, keep_ended) = match mode {
             Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
-            Mode::Replay { window, serve, .. } => {
+            Mode::Replay { serve, .. } => {
                 // Of one window, as much as a live one has: the same answers.
-                let windows = if window.is_some() { 3 } else { 2 };
-                (1, windows, Cut::Count, serve)
+                (1, 2, Cut::Count, serve)
             }
         };
         let budget = Budget::new(&config.sketch, sharing, windows, blueprint.least())?;
@@ -284,22 +283,32 @@ impl Pipeline {
 
     /// Files share no memory, so that they cannot change each other's answers.
     /// Each may have an eighth of what is left, and no more than an interface:
-    /// many at once have less each.
+    /// many at once have less each. One that is cut into windows has half as much
+    /// again: its sketches of all packets stand beside those of two windows, and each
+    /// has as much as the sketches of a file that is not cut.
     fn budget_of_a_file(&mut self, name: &str) -> anyhow::Result<Budget> {
         let sketch = &self.config.sketch;
         let left = sketch.memory_total.0 - self.granted.values().sum::<u64>();
-        let memory = Size(
-            sketch
-                .memory
-                .0
-                .min((left / 8).max(left.min(LEAST_OF_A_FILE))),
-        );
+        let memory = sketch
+            .memory
+            .0
+            .min((left / 8).max(left.min(LEAST_OF_A_FILE)));
+        let (memory, windows) = match self.mode {
+            Mode::Replay {
+                window: Some(_), ..
+            } => (
+                memory.saturating_add(memory / 2).min(left),
+                self.windows + 1,
+            ),
+            _ => (memory, self.windows),
+        };
+        let memory = Size(memory);
         let config = config::Sketch {
             memory,
             memory_total: memory,
             ..sketch.clone()
         };
-        let budget = Budget::new(&config, 1, self.windows, self.blueprint.least());
+        let budget = Budget::new(&config, 1, windows, self.blueprint.least());
         let budget = budget.with_context(|| {
             format!(
                 "{} captures at once need more memory than sketch.memory_total = {}: raise it",

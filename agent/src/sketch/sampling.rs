@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crane_model::table::Total;
 use crane_model::{Amount, Flow};
 
 use crate::tally::{Ignored, Tally};
@@ -52,11 +53,31 @@ impl Sampling {
         self.one_in > 1
     }
 
-    /// How many packets a pair may have had of which most likely none was seen.
-    pub fn most_unseen(&self) -> u64 {
-        match self.one_in {
-            1 => 0,
-            one_in => 5 * one_in,
+    /// What a pair has most likely had at most of which no more is stored than this. Of
+    /// one with a few packets most likely none was seen.
+    pub fn most_unseen(&self, stored: Total) -> Total {
+        if !self.is_sampled() {
+            return stored;
+        }
+        let flow = self.honest(Flow {
+            key: (),
+            packets: Amount::exact(stored.packets),
+            bytes: Amount::exact(stored.bytes),
+        });
+        let unseen = 5 * self.one_in;
+        Total {
+            packets: flow.packets.high.max(unseen),
+            bytes: flow.bytes.high.max(unseen * USUAL_FRAME),
+        }
+    }
+
+    /// What there is at most: certainly, or most likely where nothing is certain.
+    /// Whatever a sample left out may be any pair's, so that there what is certain
+    /// says nothing.
+    pub fn most_of(&self, amount: &Amount) -> u64 {
+        match amount.at_most {
+            Some(most) if !self.is_sampled() => most,
+            _ => amount.high,
         }
     }
 

@@ -2,17 +2,16 @@
 //! for what.
 
 mod answers;
+mod lists;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crane_model::crane::Inside;
-use crane_model::crown::BYTES_PER_PACKET;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
-use super::answer::By;
 use super::batch::Batch;
 use super::budget::Budget;
 use super::fans::Fans;
@@ -22,7 +21,6 @@ use super::saved::parts::{put_part, take_part};
 use super::weights;
 use crate::config;
 use crate::edge::{Pair, node_name, node_of_name};
-use crate::export::hitters::Hitters;
 use crate::service::Service;
 
 /// How sketches are built, whatever their size. The device is opened and the
@@ -165,11 +163,6 @@ impl Sketches {
         named.map(|flow| self.sampling.honest(flow))
     }
 
-    /// The `top` heaviest services, as far as none is missing.
-    pub fn heaviest_services(&self, top: usize) -> Hitters<Service> {
-        complete(Hitters::of(self.named_services(), top), &self.services)
-    }
-
     /// For what most packets of these pairs are, as far as is known.
     pub fn main_services<'a>(
         &self,
@@ -197,34 +190,6 @@ impl Sketches {
     pub fn is_exact(&self) -> bool {
         let cranes = [&self.pairs, &self.sources, &self.destinations];
         !self.sampling.is_sampled() && cranes.into_iter().all(Crane::is_exact)
-    }
-
-    /// How many packets a pair may have had, or bytes, that has no name here.
-    pub fn most_unnamed(&self, by: By) -> u64 {
-        most_unnamed(&self.pairs, by)
-    }
-
-    /// How many packets a pair may have had that no list has: one without a name,
-    /// or one of which a sample has most likely seen nothing.
-    pub fn most_unlisted(&self) -> u64 {
-        self.most_unnamed(By::Packets)
-            .max(self.sampling.most_unseen())
-    }
-
-    /// The `top` heaviest pairs, as far as none is missing.
-    pub fn heaviest_pairs(&self, top: usize) -> Hitters<Pair> {
-        complete(Hitters::of(self.named_pairs(), top), &self.pairs)
-    }
-
-    /// The `top` heaviest senders, as far as none is missing.
-    pub fn heaviest_sources(&self, top: usize) -> Hitters<IpAddr> {
-        complete(Hitters::of(self.named_sources(), top), &self.sources)
-    }
-
-    /// The `top` heaviest receivers, as far as none is missing.
-    pub fn heaviest_destinations(&self, top: usize) -> Hitters<IpAddr> {
-        let heaviest = Hitters::of(self.named_destinations(), top);
-        complete(heaviest, &self.destinations)
     }
 
     /// What is known of a pair.
@@ -286,6 +251,11 @@ impl Sketches {
         }
     }
 
+    /// What is left out of them.
+    pub fn sampling(&self) -> &Sampling {
+        &self.sampling
+    }
+
     /// Packets that a sample left out.
     pub fn left_out(&self) -> u64 {
         self.sampling.left_out()
@@ -305,28 +275,6 @@ impl Sketches {
         self.destinations.store(nodes.narrow.destinations())?;
         self.destinations.store(nodes.wide.destinations())
     }
-}
-
-/// How many packets or bytes an entry may have had that has no name. Sketches
-/// rank by both, with a fixed weight.
-fn most_unnamed(crane: &Crane, by: By) -> u64 {
-    let packets = crane.most_unnamed();
-    match by {
-        By::Packets => packets,
-        By::Bytes => packets.saturating_mul(BYTES_PER_PACKET),
-    }
-}
-
-/// The lists up to where one that has no name might belong.
-fn complete<K>(mut hitters: Hitters<K>, crane: &Crane) -> Hitters<K> {
-    let [packets, bytes] = [By::Packets, By::Bytes].map(|by| most_unnamed(crane, by));
-    if !crane.is_exact() {
-        hitters
-            .by_packets
-            .retain(|flow| flow.packets.estimate > packets);
-        hitters.by_bytes.retain(|flow| flow.bytes.estimate > bytes);
-    }
-    hitters
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crane_model::crane::Inside;
+use crane_model::table::Total;
 
 use super::answer::Asked;
 use super::conversations::Conversation;
 use super::past::{Compared, PastWindow};
+use super::sampling::Sampling;
 use crate::edge::Pair;
 use crate::export::fans::FanLists;
 use crate::export::hitters::Hitters;
@@ -35,10 +37,10 @@ pub struct Summary {
     pub exact: bool,
     /// How many pairs there are, estimated unless exact; none if nothing tells.
     pub pairs: Option<u64>,
-    /// All pairs with more packets than this could be listed.
-    pub most_unlisted: u64,
-    /// How many entries the lists may have.
-    pub wanted_top: usize,
+    /// What was left out of it.
+    pub sampling: Sampling,
+    /// No pair has more packets, or bytes, that is not in the list by these.
+    pub most_unlisted: Total,
     /// Packets that were stored, scaled if sampled.
     pub stored_packets: u64,
     /// Their bytes.
@@ -74,7 +76,13 @@ pub struct Summary {
 impl Summary {
     /// The same with lists of `top` entries at most.
     pub fn shorten(&mut self, top: usize) {
-        self.wanted_top = top.min(self.wanted_top);
+        let Total { packets, bytes } = &mut self.most_unlisted;
+        for flow in self.top.by_packets.iter().skip(top) {
+            *packets = self.sampling.most_of(&flow.packets).max(*packets);
+        }
+        for flow in self.top.by_bytes.iter().skip(top) {
+            *bytes = self.sampling.most_of(&flow.bytes).max(*bytes);
+        }
         self.top.shorten(top);
         self.sources.shorten(top);
         self.destinations.shorten(top);

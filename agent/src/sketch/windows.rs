@@ -19,8 +19,9 @@ use crate::edge::Edge;
 use crate::names::Names;
 use crate::tally::{Ignored, Tally};
 
-/// The number of a window over all packets, among those that turn.
-const WHOLE: u64 = u64::MAX;
+/// The number of a window over all packets: that of the only one where a file is not
+/// cut into windows, so that both tell the same.
+const WHOLE: u64 = 0;
 
 /// All windows of an interface. See the head of this module.
 pub struct Windows {

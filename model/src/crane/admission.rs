@@ -35,6 +35,8 @@ pub(crate) struct Layered {
     pub(super) sample: Option<Sample>,
     /// All that was stored.
     pub(super) total: Total,
+    /// What an edge that is not in the crown has had at most, see `unnamed`.
+    pub(super) unnamed: Total,
     worth: Bounds,
     /// What packets weigh.
     pub(super) sizes: PacketSizes,
@@ -116,6 +118,7 @@ impl Layered {
             layers,
             sample,
             total: Total::default(),
+            unnamed: Total::default(),
             sizes: PacketSizes::NONE,
             learnt_sizes: OnceLock::new(),
             witness_counts: OnceLock::new(),
@@ -188,9 +191,11 @@ impl Layered {
                 let arrival = &batch[*at as usize];
                 let admitted =
                     !self.is_light(arrival, *bound) && self.admit(arrival, *bound, 0, moved);
-                if let Some(sample) = &mut self.sample
-                    && !admitted
-                {
+                if admitted {
+                    continue;
+                }
+                self.unnamed.note_rejected(arrival, *bound, &self.sizes);
+                if let Some(sample) = &mut self.sample {
                     sample.offer(&arrival.name, arrival.packets, arrival.bytes);
                 }
             }
@@ -290,8 +295,10 @@ impl Layered {
     fn change_places(&mut self, moved: &Moved) -> Result<()> {
         self.layers.take(&moved.ids, &moved.packets)?;
         let gone = moved.gone.iter();
-        gone.clone()
-            .for_each(|(name, count)| self.offer_gone(name, count));
+        for (name, count) in gone.clone() {
+            self.unnamed.note_gone(count, &self.sizes);
+            self.offer_gone(name, count);
+        }
         let ids: Vec<u64> = gone
             .clone()
             .map(|(name, _)| self.codes.id_of_any(name))

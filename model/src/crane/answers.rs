@@ -1,13 +1,14 @@
 //! Answers of crown and layers. The crown counts by itself; only who is not
 //! there is looked for in the layers. Witnesses are known exactly, wherever
-//! they are.
+//! they are, unless anyone may know the secret: then two edges can have been made
+//! to have one id, and a witness has counted the packets of both.
 
 use super::Layered;
 use crate::Result;
 use crate::answer::{Amount, Flow};
-use crate::crown::{Count, Crown, MOST_BYTES};
+use crate::crown::{Count, MOST_BYTES};
 use crate::layers::{Bounds, Likely};
-use crate::name::{AnyName, Name, Narrow, Wide};
+use crate::name::Name;
 use crate::sizes::LearntSizes;
 use crate::witnesses::UncrownedWitnesses;
 
@@ -26,12 +27,30 @@ impl Layered {
                     Some(count) => self.of_crown(*name, &count),
                     None => self.of_layers(*name, &estimates.next().unwrap_or_default(), sizes),
                 };
-                match self.witnesses.total(id) {
-                    Some(total) => Flow::exact(*name, total),
-                    None => flow,
-                }
+                self.with_witness(flow, id)
             })
             .collect())
+    }
+
+    /// The same with what a witness says of the edge, if it is one. Under a public
+    /// secret the witness is believed, but it guarantees only that the edge has had
+    /// no more.
+    fn with_witness<K>(&self, flow: Flow<K>, id: u64) -> Flow<K> {
+        let Some(total) = self.witnesses.total(id) else {
+            return flow;
+        };
+        if !self.codes.is_public() {
+            return Flow::exact(flow.key, total);
+        }
+        let amount = |known: Amount, total: u64| {
+            let at_most = known.at_most.map_or(total, |most| most.min(total));
+            Amount::within((known.at_least, Some(at_most)), [total; 3])
+        };
+        Flow {
+            packets: amount(flow.packets, total.packets),
+            bytes: amount(flow.bytes, total.bytes),
+            key: flow.key,
+        }
     }
 
     /// The count between these that edges have, where all have one of few. Asked
@@ -84,7 +103,9 @@ impl Layered {
         let likely = [(counted + earlier_low).min(estimate), estimate, bound];
         let packets = Amount::within(ends, likely);
 
-        let mean = count.bytes as f64 / counted.max(1) as f64;
+        // Packets before are taken for as large as those that were counted.
+        let (smallest, largest) = (self.sizes.least.min(self.sizes.most), self.sizes.most);
+        let mean = count.mean_bytes().clamp(smallest as f64, largest as f64);
         let all_counted = count.bytes < MOST_BYTES;
         let earlier_bytes = |packets: u64, size: f64| (packets as f64 * size) as u64;
         let most = ends
@@ -93,12 +114,9 @@ impl Layered {
         let most = most.filter(|_| all_counted);
         let ends = self.guaranteed(count.bytes, most.map(|most| count.bytes + most));
         let likely = [
-            earlier_bytes(
-                packets.low - counted,
-                self.sizes.least.min(self.sizes.most) as f64,
-            ),
+            earlier_bytes(packets.low - counted, smallest as f64),
             earlier_bytes(packets.estimate - counted, mean),
-            earlier_bytes(earlier_at_most, self.sizes.most as f64),
+            earlier_bytes(earlier_at_most, largest as f64),
         ];
         let bytes = likely.map(|earlier| count.bytes.saturating_add(earlier));
         Flow {
@@ -161,34 +179,13 @@ impl Layered {
         let entries = self.crown.entries();
         entries.filter_map(|(name, count)| {
             let flow = self.of_crown(N::of(name)?, &count);
-            match self.witnesses.total(self.codes.id_of_any(&name)) {
-                Some(total) => Some(Flow::exact(flow.key, total)),
-                None => Some(flow),
-            }
+            Some(self.with_witness(flow, self.codes.id_of_any(&name)))
         })
     }
 
     /// The names of this kind in the crown.
     pub(super) fn names<N: Name>(&self) -> impl Iterator<Item = N> {
         self.crown.entries().filter_map(|(name, _)| N::of(name))
-    }
-
-    /// How many packets an edge that is not in the crown may have had: it did not
-    /// outrank the lightest entry of its bucket, whatever of its bound is noise.
-    pub(super) fn most_unnamed(&self) -> u64 {
-        let entries = || self.crown.entries().map(|(name, _)| name);
-        let spots = entries().map(|name| self.codes.spot(self.codes.id_of_any(&name)));
-        let is_wide = |name: AnyName| matches!(name, AnyName::Wide(_));
-        // A long name has to outrank two entries.
-        let lightest = match entries().any(is_wide) {
-            true => Crown::lightest::<Wide>,
-            false => Crown::lightest::<Narrow>,
-        };
-        let lightest = spots.map(|spot| lightest(&self.crown, spot)).max();
-        let lightest = lightest.unwrap_or(0);
-        // Who reaches a higher layer by noise has that of the higher layer.
-        let with_noise = |bound| lightest.saturating_add(self.layers.noise(bound).middle);
-        with_noise(with_noise(lightest))
     }
 
     /// The witnesses that only the layers know.

@@ -82,12 +82,14 @@ impl Layered {
             } else {
                 below.ids.push(id);
                 below.totals.push(total.packets);
+                self.unnamed.note_gone(&count, &self.sizes);
                 if let Some(sample) = &mut self.sample {
                     sample.offer(&name, total.packets, total.bytes);
                 }
             }
         }
         for (name, count) in gone {
+            self.unnamed.note_gone(&count, &self.sizes);
             self.offer_gone(&name, &count);
             below.ids.push(self.codes.id_of_any(&name));
             below.totals.push(count.packets);

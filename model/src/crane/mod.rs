@@ -14,6 +14,7 @@
 //! | `answers` | asking them |
 //! | `sums` | asking them about many edges at once, known or not |
 //! | `inside` | what it looks like inside |
+//! | `unnamed` | what an edge may have had that is not known by name |
 //! | `state` | saving a sketch, and answering in another process |
 
 mod admission;
@@ -23,6 +24,7 @@ mod inside;
 mod profile;
 mod state;
 mod sums;
+mod unnamed;
 
 use std::sync::Arc;
 
@@ -32,7 +34,7 @@ use crate::codes::Codes;
 use crate::layers::Load;
 use crate::memory::Allowance;
 use crate::secret::Secret;
-use crate::table::{Kept, Tables};
+use crate::table::{Kept, Tables, Total};
 use crate::{Error, Result};
 
 pub use inside::{Inside, Judged};
@@ -218,9 +220,11 @@ impl Crane {
     }
 
     /// How many packets an edge may have had that [`named`](Self::named) leaves
-    /// out: among those with more the list is complete. 0 while all are in it.
-    pub fn most_unnamed(&self) -> u64 {
-        self.below_table().map_or(0, Layered::most_unnamed)
+    /// out, and how many bytes: among those with more the list is complete. Nothing
+    /// while all are in it.
+    pub fn most_unnamed(&self) -> Total {
+        let below = self.below_table();
+        below.map_or(Total::default(), Layered::most_unnamed)
     }
 
     /// How full the table is, or each layer, bottom first.

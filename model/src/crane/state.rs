@@ -11,7 +11,7 @@ use crate::table::{Kept, Tables, Total};
 use crate::witnesses::Witness;
 use crate::{Crane, Error, Result};
 
-const MAGIC: &[u8; 8] = b"CRANEk05";
+const MAGIC: &[u8; 8] = b"CRANEk06";
 const TABLES: u64 = 0;
 
 fn fault<T>(what: &str) -> Result<T> {
@@ -149,6 +149,8 @@ impl Layered {
         put(state, self.sizes.most);
         put(state, self.total.packets);
         put(state, self.total.bytes);
+        put(state, self.unnamed.packets);
+        put(state, self.unnamed.bytes);
         put(state, self.witnesses.limit());
         put(state, self.witnesses.all().len() as u64);
         for witness in self.witnesses.all() {
@@ -171,6 +173,10 @@ impl Layered {
             most: number(state)?,
         };
         self.total = Total {
+            packets: number(state)?,
+            bytes: number(state)?,
+        };
+        self.unnamed = Total {
             packets: number(state)?,
             bytes: number(state)?,
         };

@@ -11,9 +11,11 @@ pub const PLACE: usize = size_of::<Place>();
 
 /// Bits of a place's count that hold packets. Above them are how many of them
 /// it had before, the slack, and whether the name goes on in the next place.
-const PACKET_BITS: u32 = 45;
+const PACKET_BITS: u32 = 40;
 pub(super) const MOST_PACKETS: u64 = (1 << PACKET_BITS) - 1;
-const EARLIER: Digits = Digits { bits: 10, kept: 5 };
+const EARLIER: Digits = Digits { bits: 15, kept: 10 };
+/// `earlier` is rounded up by no more than one part in so many of itself.
+pub(super) const EARLIER_PARTS: u64 = 1 << (EARLIER.kept - 1);
 const SLACK: Digits = Digits { bits: 8, kept: 4 };
 const SLACK_AT: u32 = PACKET_BITS + EARLIER.bits;
 pub(super) const WIDE: u64 = 1 << 63;

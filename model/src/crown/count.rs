@@ -1,5 +1,7 @@
 //! What is known of an edge in the crown, and what it ranks by.
 
+use super::bucket::EARLIER_PARTS;
+
 /// Bytes that weigh as much as one packet when the lightest entry is sought,
 /// so that an edge of few large packets can stay beside one of many small.
 pub const BYTES_PER_PACKET: u64 = 512;
@@ -39,6 +41,17 @@ impl Count {
     /// What was counted since it was admitted: it has had no fewer packets.
     pub fn counted(&self) -> u64 {
         self.packets.saturating_sub(self.earlier)
+    }
+
+    /// Bytes of a packet that was counted, in the mean. `earlier` is rounded up, so
+    /// that more may have been counted than [`counted`](Self::counted) says; how many,
+    /// the guess at earlier bytes tells, which was made of the first packets counted.
+    pub fn mean_bytes(&self) -> f64 {
+        let bytes = self.bytes as f64;
+        let (fewest, rounded_by) = (self.counted().max(1), self.earlier / EARLIER_PARTS);
+        let most = fewest.saturating_add(rounded_by);
+        let first = self.guessed_bytes as f64 / self.earlier.max(1) as f64;
+        first.clamp(bytes / most as f64, bytes / fewest as f64)
     }
 
     /// It has had no more packets than this.
