@@ -210,6 +210,31 @@ fn witnesses_cannot_be_bought_without_the_key() {
     assert!(unknown < 3.0, "{unknown}");
 }
 
+/// Two pairs with one id, found in a minute by whoever knows that the seed is 1.
+const SAME_ID: [(u32, u32); 2] = [(0xd57f_4be2, 0x5681_abaa), (0x6346_be7a, 0x1496_e8ea)];
+
+#[test]
+fn a_pair_with_the_id_of_another_is_not_told_its_packets_as_certain() {
+    let [heavy, light] = SAME_ID;
+    let codes = known();
+    assert_eq!(id(&codes, heavy), id(&codes, light));
+    let mut packets: Packets = (0..2500)
+        .map(scattered)
+        .map(|(src, dst)| (src, dst, 60))
+        .collect();
+    packets.extend([(heavy.0, heavy.1, 60); 500]);
+    packets.extend([(light.0, light.1, 60); 3]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &packets);
+    let [src, dst] = [light.0, light.1].map(Ipv4Addr::from);
+    let capture = replay(&path, "128KiB", &["--ask", &format!("{src},{dst}")]);
+    assert_eq!(capture["exact"], false);
+    let asked = &capture["asked"][0];
+    assert!(asked["at_least"].as_u64() <= Some(3), "{asked}");
+    assert!(asked["at_most"].as_u64() >= Some(3), "{asked}");
+    assert!(asked["bytes_at_least"].as_u64() <= Some(180), "{asked}");
+}
+
 #[test]
 fn an_agent_draws_its_key_and_says_when_it_is_known() {
     let Some(cable) = Cable::lay() else { return };
