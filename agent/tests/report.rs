@@ -176,6 +176,9 @@ fn no_pair_is_listed_while_a_heavier_one_is_missing() {
         (&capture["exact"], &capture["complete_above"]),
         (&json!(false), &json!(50))
     );
+    let text = table(&[path, "-c", sampled, "--top", "5000"]);
+    let said = "any other most likely has 50 packets at most";
+    assert!(text.contains(said), "{text}");
     // Where all fit the list is as long as was asked for.
     let capture = replay(path, &["--top", "7"]);
     assert_eq!(

@@ -10,6 +10,7 @@ use crate::names::show;
 use crate::plain;
 use crate::sketch::answer::By;
 use crate::sketch::estimate::Estimate;
+use crate::tally::Ignored;
 use crate::units::{self, Units};
 
 /// How a table is written.
@@ -147,9 +148,14 @@ impl CaptureReport {
             }
             By::Bytes => (self.top_bytes.len(), units.bytes(self.complete_above_bytes)),
         };
+        // Of a sample nobody knows what was not seen.
+        let has = match self.ignored.contains_key(Ignored::Sampled.name()) {
+            true => "most likely has",
+            false => "has",
+        };
         writeln!(
             out,
-            "  listed: {listed} pairs; any other has {most} at most"
+            "  listed: {listed} pairs; any other {has} {most} at most"
         )
     }
 
