@@ -52,7 +52,7 @@ class HeavyList {
     rows = rows.slice(0, this.shown);
     const most = Math.max(1, ...rows.map((row) => measure.value(row)));
     const widest = Math.max(most, ...rows.map((row) => Math.min(measure.high(row), 1.15 * most)));
-    this.list.classList.toggle('exact', rows.every((row) => isExact(measure, row)));
+    this.list.classList.toggle('exact', rows.every((row) => isPoint(measure, row)));
     this.list.classList.toggle('still', !(seconds > 0));
     // Rows stay under the pointer, but not those of something else.
     const hold = isHeld(this.list) && this.subject === subject;
@@ -82,18 +82,17 @@ class HeavyList {
   fill(node, row, measure, widest, all, seconds) {
     const { parts } = node;
     const value = measure.value(row);
-    const exact = isExact(measure, row);
     const place = (n) => `${Math.min(100, (100 * n) / widest).toFixed(2)}%`;
     parts.fill.style.width = place(value);
     parts.whisker.style.left = place(measure.low(row));
     parts.whisker.style.right = `${Math.max(0, 100 - (100 * measure.high(row)) / widest).toFixed(2)}%`;
-    show(parts.whisker, !exact);
+    show(parts.whisker, !isPoint(measure, row));
     say(parts.detail, this.kind.detail(row));
     say(parts.share, all ? percent(value, all) : '');
     say(parts.value, measure.text(value));
-    say(parts.interval, exact ? '' : intervalText(measure, row));
+    say(parts.interval, intervalText(measure, row));
     say(parts.rate, seconds > 0 ? measure.rate(value / seconds) : '');
-    parts.track.title = exact ? 'exact' : `90 % sure: ${intervalText(measure, row)}`;
+    parts.track.title = trustText(measure, row);
   }
 }
 
@@ -125,13 +124,17 @@ class FanTab {
   constructor() {
     this.out = new HeavyList('nodes', 'fan-out: sends to most others');
     this.into = new HeavyList('nodes', 'fan-in: receives from most others');
+    this.notes = [this.out, this.into].map((list) => list.node.appendChild(el('p', { class: 'note' })));
     this.node = el('div', { class: 'columns' }, this.out.node, this.into.node);
   }
 
   update(view) {
     const lists = view.lists || {};
-    for (const [list, rows] of [[this.out, lists.fan_out], [this.into, lists.fan_in]]) {
-      list.update(rows || [], MEASURES.peers, 0, 0, view.emptyText);
+    const most = [lists.fan_out_others_at_most, lists.fan_in_others_at_most];
+    for (const [at, [list, rows]] of [[this.out, lists.fan_out], [this.into, lists.fan_in]].entries()) {
+      const nobody = most[at] > 0 ? `Nobody stands out; no address has more than ${whole(most[at])}.` : view.emptyText;
+      list.update(rows || [], MEASURES.peers, 0, 0, nobody);
+      say(this.notes[at], rows && rows.length > 0 && most[at] > 0 ? `Any other address has ${whole(most[at])} at most.` : '');
     }
   }
 }
@@ -149,6 +152,7 @@ class ServiceTab {
     const carried = Object.entries((state && state.protocols) || {});
     const rows = carried.map(([protocol, { packets, bytes }]) => ({
       protocol, packets, bytes, low: packets, high: packets, bytes_low: bytes, bytes_high: bytes,
+      at_least: packets, at_most: packets, bytes_at_least: bytes, bytes_at_most: bytes,
     })).filter((row) => row.packets > 0);
     rows.sort((a, b) => measure.value(b) - measure.value(a));
     const all = rows.reduce((sum, row) => sum + measure.value(row), 0);

@@ -1,8 +1,5 @@
 // The five numbers, and what is worth a look.
 
-/** Fewer others than this are nothing to talk about. */
-const MANY = 64;
-
 class Numbers {
   constructor(parent) {
     this.cells = {};
@@ -47,7 +44,7 @@ function certainty(view) {
   widths.sort((a, b) => a - b);
   const middle = 100 * widths[Math.floor(widths.length / 2)];
   const of = `in the top ${widths.length}`;
-  if (middle === 0) return ['exact', of];
+  if (lists.pairs.slice(0, 10).every((row) => isExact(measure, row))) return ['exact', of];
   return [`±${NB}${middle < 10 ? Math.max(0.1, middle).toFixed(1) : Math.round(middle)}${NB}%`, of];
 }
 
@@ -58,6 +55,9 @@ function lossText(state) {
 }
 
 const LOSERS = { ring_full: 'the agent (its ring was full)', kernel: 'the kernel', interface: 'the interface' };
+
+/** A packet or two to each: that is no conversation. */
+const HINTS = { scan: ' (scan?)', flood: ' (flood?)' };
 
 /** What is worth a look: a list of { text, query, alarm }. */
 function notable(view) {
@@ -71,20 +71,10 @@ function notable(view) {
   }
   if (state && state.saturated) found.push({ text: 'a counter is full: heavy pairs may be counted too low', alarm: true });
   if (!lists || lists.packets === 0) return found;
-  const packetsOf = (list, ip) => {
-    const row = list.find((one) => one.ip === ip);
-    return row ? row.packets : null;
-  };
-  for (const [fans, back, nodes, say] of [
-    [lists.fan_out, lists.fan_in, lists.sources, (row, hint) => `talks to ${whole(row.peers)} hosts${hint ? ' (scan?)' : ''}`],
-    [lists.fan_in, lists.fan_out, lists.destinations, (row, hint) => `hears from ${whole(row.peers)} hosts${hint ? ' (flood?)' : ''}`],
-  ]) {
-    for (const row of outliers(fans, back)) {
-      // A packet or two to each: that is no conversation.
-      const packets = packetsOf(nodes, row.ip);
-      const hint = packets === null || packets / row.peers < 4;
-      found.push({ query: row.ip, name: row.name, text: say(row, hint), alarm: hint, weight: row.peers });
-    }
+  for (const row of (lists.notable || []).slice(0, 4)) {
+    const hint = HINTS[row.kind] || '';
+    const out = row.kind === 'scan' || row.kind === 'fan_out';
+    found.push({ query: row.ip, name: row.name, text: `${out ? 'talks to' : 'hears from'} ${whole(row.peers)} hosts${hint}`, alarm: hint !== '', weight: row.peers });
   }
   for (const row of newPairs(view).slice(0, 3)) {
     found.push({ query: `${row.src} → ${row.dst}`, text: `new, ${percent(measure.value(row), lists[measure.name])} ${measure.of}` });
@@ -94,17 +84,6 @@ function notable(view) {
     found.push({ query: `${first.src} → ${first.dst}`, text: `alone has ${percent(measure.value(first), lists[measure.name])} ${measure.of}` });
   }
   return found;
-}
-
-/** Those that have far more than others, and far more than answer them: servers do not. */
-function outliers(fans, back) {
-  if (!fans || fans.length === 0) return [];
-  const middle = fans[Math.floor(fans.length / 2)].peers;
-  const usual = Math.max(MANY, 3 * middle);
-  const answered = new Map(back.map((row) => [row.ip, row.peers]));
-  // The largest of many wide intervals are noise.
-  const isSure = (row) => row.low >= usual && row.low > 0.6 * row.peers;
-  return fans.filter((row) => isSure(row) && (answered.get(row.ip) || 0) < row.peers / 2).slice(0, 2);
 }
 
 /** Heavy pairs that the window before does not list. */

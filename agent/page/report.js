@@ -40,7 +40,8 @@ function reportSource(data) {
       const answer = { interface: name, window: 'current', ...window(capture) };
       answer.pairs = capture[`top${suffix}`];
       for (const list of lists) answer[list] = capture[list + suffix];
-      return { ...answer, fan_out: capture.fan_out, fan_in: capture.fan_in };
+      for (const key of ['fan_out', 'fan_in', 'fan_out_others_at_most', 'fan_in_others_at_most', 'notable']) answer[key] = capture[key];
+      return answer;
     },
     async history(name) {
       const all = new Map();

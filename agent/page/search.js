@@ -155,9 +155,8 @@ class Found {
     const facts = labels.map((label, at) => this.fact(label, rows[at], at, asked, view, source));
     for (const [label, peers] of [['talks to', answer.fan_out], ['hears from', answer.fan_in]]) {
       if (!peers) continue;
-      const interval = intervalText(MEASURES.peers, peers);
       facts.push(el('div', { class: 'fact' }, el('h3', {}, label), el('p', { class: 'big' }, whole(peers.peers), el('small', {}, peers.peers === 1 ? ' host' : ' hosts')),
-        el('p', { class: 'sure' }, interval ? `90 % sure: ${interval.slice(1, -1)}` : 'exact')));
+        el('p', { class: 'sure' }, trustText(MEASURES.peers, peers))));
     }
     if (!this.facts.firstChild || !isHeld(this.facts)) this.facts.replaceChildren(...facts);
     const of = (row) => asked.kind === 'node' ? row.src === asked.ip || row.dst === asked.ip : false;
@@ -180,7 +179,7 @@ class Found {
     const share = all > 0 ? `${percent(measure.value(row), all)} ${measure.of}` : '';
     parts.push(el('p', { class: 'big' }, measure.text(measure.value(row)), el('small', {}, ` ${measure.name === 'packets' ? 'packets' : ''}`)));
     parts.push(el('p', { class: 'sure' }, [other, share].filter(Boolean).join(', ')));
-    parts.push(el('p', { class: 'sure' }, isExact(measure, row) ? 'exact' : `90 % sure: ${intervalText(measure, row).slice(1, -1)}; certain: ${bounds(measure, row)}`));
+    parts.push(el('p', { class: 'sure' }, isExact(measure, row) ? 'exact' : `${trustText(measure, row)}; certain: ${bounds(measure, row)}`));
     const windows = source.live
       ? [...this.windows(asked, view).values()].sort((a, b) => a.start - b.start).map((one) => ({ ...one, row: one.rows[at] }))
       : asked.kind === 'flow' && at === 0 ? source.pairWindows(view.interface, asked.src, asked.dst) : [];

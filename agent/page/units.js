@@ -80,17 +80,28 @@ const MEASURES = {
   },
   peers: {
     name: 'hosts', value: (r) => r.peers, low: (r) => r.low, high: (r) => r.high,
-    least: () => null, most: () => null, text: whole, rate: () => '', of: '',
+    least: (r) => (r.exact ? r.peers : null), most: (r) => (r.exact ? r.peers : null), text: whole, rate: () => '', of: '',
   },
 };
 
+/** Whether the number is certain: a narrow interval alone does not make it so. */
 function isExact(measure, row) {
+  const least = measure.least(row);
+  return least !== null && least !== undefined && least === measure.most(row);
+}
+
+function isPoint(measure, row) {
   return measure.low(row) === measure.high(row);
+}
+
+/** How far a number can be trusted, in words. */
+function trustText(measure, row) {
+  return isExact(measure, row) ? 'exact' : `90 % sure: ${intervalText(measure, row).slice(1, -1) || measure.text(measure.low(row))}`;
 }
 
 /** The 90 % interval, nothing where it is a point. */
 function intervalText(measure, row) {
-  if (isExact(measure, row)) return '';
+  if (isPoint(measure, row)) return '';
   const [low, high] = [measure.text(measure.low(row)), measure.text(measure.high(row))];
   const [a, unit] = low.split(NB);
   const [b, other] = high.split(NB);

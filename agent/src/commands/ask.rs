@@ -9,7 +9,7 @@ use crate::cli::{Ask, Query, ReportFormat, Top};
 use crate::columns::Columns;
 use crate::endpoint::{Between, Endpoint};
 use crate::http::answers::{
-    self, FanNode, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, HeavyService, NodeAnswer,
+    self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, HeavyService, NodeAnswer,
 };
 use crate::http::client::{self, Agent};
 use crate::names::show;
@@ -218,8 +218,7 @@ fn top_once(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
         list(&["destinations"], destinations.collect())?;
         let services = interface.services.iter().map(service);
         list(&["services"], services.collect())?;
-        write_fans(out, units, "fan-out", "destinations", &interface.fan_out)?;
-        write_fans(out, units, "fan-in", "sources", &interface.fan_in)?;
+        report::fans::write(out, &interface.fans, units)?;
         writeln!(out)?;
     }
     Ok(())
@@ -245,26 +244,6 @@ fn write_list(
             rate.unwrap_or_else(|| "–".into()),
         ]);
         table.push(cells);
-    }
-    writeln!(out)?;
-    Ok(table.write(out)?)
-}
-
-/// A list of those who talk with most others.
-fn write_fans(
-    out: &mut impl Write,
-    units: Units,
-    title: &str,
-    peers: &str,
-    nodes: &[FanNode],
-) -> anyhow::Result<()> {
-    if nodes.is_empty() {
-        return Ok(());
-    }
-    let mut table = Columns::new(&[title], &[peers, "90 %"]);
-    for node in nodes {
-        let (name, fan) = (show(node.ip, node.name.as_deref()), node.peers);
-        table.push(vec![name, units.count(fan.peers), fan.between(units)]);
     }
     writeln!(out)?;
     Ok(table.write(out)?)

@@ -1,7 +1,7 @@
 //! Fan-out and fan-in: are the nodes with most peers found, and how far off are
 //! they?
 
-use crane_model::fan::Fan;
+use crane_model::fan::{Certain, Fan};
 use crane_model::name::{AnyName, Narrow};
 use crane_model::rivals::NodeRole;
 use crane_model::{Edge, Secret};
@@ -89,7 +89,8 @@ impl Top {
 
     fn judge(&self, fan: &Fan, secret: &Secret) -> impl Iterator<Item = Judged> {
         let listed: FxHashSet<AnyName> = fan
-            .largest(self.0.len())
+            .largest(self.0.len(), Vec::new(), u64::MAX, |_| Certain::ANYTHING)
+            .nodes
             .into_iter()
             .map(|(name, _)| name)
             .collect();

@@ -26,7 +26,7 @@ use crane_model::Flow;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::agent;
-use super::fans::{FanLists, NodePeers};
+use super::fans::{FanList, FanLists, Notable};
 use super::hitters::Hitters;
 use super::process;
 use super::snapshot::{Exported, InterfaceView, Snapshot};
@@ -44,6 +44,7 @@ const GROUP_BYTES: &str = "crane_group_bytes_total";
 const LOAD: &str = "crane_sketch_load_ratio";
 const FAN_OUT: &str = "crane_fan_out_peers";
 const FAN_IN: &str = "crane_fan_in_peers";
+const NOTABLE: &str = "crane_notable";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 /// Windows differ in length: the first, the last of a file.
@@ -313,20 +314,30 @@ fn write_hitters(text: &mut String, snapshot: &Snapshot) {
 
 /// Who talks with most others, in each direction.
 fn write_fans(text: &mut String, snapshot: &Snapshot) {
-    type List = fn(&FanLists) -> &[NodePeers];
+    type List = fn(&FanLists) -> &FanList;
     let out: (_, _, _, List) = (FAN_OUT, "sources", "sent to", |fans| &fans.out);
     let into: (_, _, _, List) = (FAN_IN, "destinations", "received from", |fans| &fans.into);
     for (name, whom, what, list) in [out, into] {
         let help = format!(
             "Different addresses that each of the {whom} with most of them {what} in the \
-             window, estimated; of a sample, those that were seen."
+             window, estimated, of those that stand out; of a sample, those that were seen."
         );
         let mut family = Family::begin(text, name, Kind::Gauge, &help);
         for view in &snapshot.interfaces {
-            for node in list(&view.exported.fans) {
+            for node in &list(&view.exported.fans).nodes {
                 let labels = Labels(&node.ip);
                 family.series(&view.name, format_args!("{labels}"), node.peers.peers);
             }
+        }
+    }
+    let help = "Different addresses that a notable address talked with in the window, by kind: \
+                a scan or a flood has a packet or two with most of them, fan_out and fan_in more.";
+    let mut family = Family::begin(text, NOTABLE, Kind::Gauge, help);
+    for view in &snapshot.interfaces {
+        for Notable { kind, node } in &view.exported.fans.notable {
+            let (kind, ip) = (kind.name(), Labels(&node.ip));
+            let labels = format_args!(",kind=\"{kind}\"{ip}");
+            family.series(&view.name, labels, node.peers.peers);
         }
     }
 }

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::edge::Pair;
 use crate::endpoint::Endpoint;
-use crate::export::fans::NodePeers;
 use crate::export::snapshot::{InterfaceView, WindowView};
 use crate::names::{Group, Names, PairNames, name_of};
 use crate::service::Service;
 use crate::sketch::answer::WindowName;
 use crate::sketch::estimate::{Estimate, PeerEstimate};
+use crate::sketch::fan_rows::FanRows;
 
 /// Where [`Interfaces`] are.
 pub const INTERFACES: &str = "/api/v1/interfaces";
@@ -170,12 +170,9 @@ pub struct InterfaceHitters {
     /// For what.
     #[serde(default)]
     pub services: Vec<HeavyService>,
-    /// Who sends to most others.
-    #[serde(default)]
-    pub fan_out: Vec<FanNode>,
-    /// Who receives from most others.
-    #[serde(default)]
-    pub fan_in: Vec<FanNode>,
+    /// Who talks with most others.
+    #[serde(flatten)]
+    pub fans: FanRows,
 }
 
 /// A heavy pair.
@@ -218,19 +215,6 @@ pub struct HeavyService {
     /// How much.
     #[serde(flatten)]
     pub estimate: Estimate,
-}
-
-/// A node and with how many others it talks.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FanNode {
-    /// Its address.
-    pub ip: IpAddr,
-    /// Name of its network, if any are configured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// With how many.
-    #[serde(flatten)]
-    pub peers: PeerEstimate,
 }
 
 /// What is known of who sends to whom.
@@ -396,17 +380,6 @@ impl From<&Flow<Service>> for HeavyService {
         Self {
             service: flow.key,
             estimate: flow.into(),
-        }
-    }
-}
-
-impl FanNode {
-    /// A node with its name.
-    pub fn new(node: &NodePeers, names: Option<&Names>) -> Self {
-        Self {
-            ip: node.ip,
-            name: name_of(names, node.ip),
-            peers: node.peers.into(),
         }
     }
 }

@@ -9,13 +9,13 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use crane_model::Flow;
 
-use super::answers::{FanNode, HeavyHitters, HeavyNode, HeavyPair, InterfaceHitters};
+use super::answers::{HeavyHitters, HeavyNode, HeavyPair, InterfaceHitters};
 use super::api::{Answered, ApiState, Parameters, Refusal, ask, meant, parameters, which, wrong};
-use crate::export::fans::NodePeers;
 use crate::export::hitters::Hitters;
 use crate::export::snapshot::WindowView;
 use crate::names::Names;
 use crate::sketch::answer::{About, WindowName};
+use crate::sketch::fan_rows::FanRows;
 
 /// The longest list.
 const MOST: usize = 500;
@@ -39,15 +39,14 @@ pub async fn heavy_hitters(
         };
         let answers = ask(&state, &given, about).await?;
         let interfaces = answers.into_iter().filter_map(|answer| {
-            let (view, names) = state.snapshot.window(*answer.lists?);
+            let (mut view, names) = state.snapshot.window(*answer.lists?);
+            view.fans.shorten(top);
             let (interface, window) = (answer.interface, answer.window);
             let mut all = hitters(interface, window, &view, by_bytes, names.as_deref());
             all.pairs.truncate(top);
             all.sources.truncate(top);
             all.destinations.truncate(top);
             all.services.truncate(top);
-            all.fan_out.truncate(top);
-            all.fan_in.truncate(top);
             Some(all)
         });
         let interfaces = interfaces.collect();
@@ -137,8 +136,7 @@ fn hitters(
         sources: list(&window.sources, by_bytes, node),
         destinations: list(&window.destinations, by_bytes, node),
         services: list(&window.services, by_bytes, |flow| flow.into()),
-        fan_out: fans(&window.fans.out, names),
-        fan_in: fans(&window.fans.into, names),
+        fans: FanRows::new(&window.fans, names),
     }
 }
 
@@ -148,9 +146,4 @@ fn list<K, T>(hitters: &Hitters<K>, by_bytes: bool, entry: impl Fn(&Flow<K>) -> 
         false => &hitters.by_packets,
     };
     flows.iter().map(entry).collect()
-}
-
-fn fans(nodes: &[NodePeers], names: Option<&Names>) -> Vec<FanNode> {
-    let nodes = nodes.iter();
-    nodes.map(|node| FanNode::new(node, names)).collect()
 }

@@ -16,7 +16,7 @@ use ipnet::IpNet;
 use super::anonymise::Anonymiser;
 use crate::config::Anonymise;
 use crate::edge::Pair;
-use crate::export::fans::{FanLists, NodePeers};
+use crate::export::fans::{FanList, FanLists, NodePeers, Notable};
 use crate::export::hitters::Hitters;
 use crate::export::snapshot::{Exported, InterfaceView, Snapshot, WindowView};
 use crate::names::{MOST_NAMES, Names, OTHER, Prefixes};
@@ -199,18 +199,37 @@ impl Disguise {
     /// Of those that become one, the largest: how many others they have together
     /// nobody knows.
     fn fans(&self, fans: &FanLists) -> FanLists {
+        let show = |node: NodePeers| NodePeers {
+            ip: self.anonymiser.show(node.ip),
+            ..node
+        };
         let [out, into] = [&fans.out, &fans.into].map(|list| {
-            let mut shown: Vec<NodePeers> = Vec::new();
+            let mut nodes: Vec<NodePeers> = Vec::new();
             // The largest first.
-            for node in list {
-                let ip = self.anonymiser.show(node.ip);
-                if !shown.iter().any(|seen| seen.ip == ip) {
-                    shown.push(NodePeers { ip, ..*node });
+            for node in list.nodes.iter().copied().map(show) {
+                if !nodes.iter().any(|seen| seen.ip == node.ip) {
+                    nodes.push(node);
                 }
             }
-            shown
+            FanList {
+                nodes,
+                others_at_most: match self.anonymiser {
+                    Anonymiser::Keyed(_) => list.others_at_most,
+                    Anonymiser::Prefix => None,
+                },
+            }
         });
-        FanLists { out, into }
+        let mut notable: Vec<Notable> = Vec::new();
+        for Notable { kind, node } in fans.notable.iter().copied() {
+            let node = show(node);
+            if !notable
+                .iter()
+                .any(|seen| (seen.kind, seen.node.ip) == (kind, node.ip))
+            {
+                notable.push(Notable { kind, node });
+            }
+        }
+        FanLists { out, into, notable }
     }
 
     /// None of pairs that become one and talk about different things.
@@ -263,7 +282,7 @@ impl Disguise {
             }
             let nodes = window.sources.union().chain(window.destinations.union());
             nodes.for_each(|node| give(node.key));
-            let fans = window.fans.out.iter().chain(&window.fans.into);
+            let fans = window.fans.out.nodes.iter().chain(&window.fans.into.nodes);
             fans.for_each(|node| give(node.ip));
         }
         Arc::new(prefixes.finish())

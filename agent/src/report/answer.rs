@@ -41,11 +41,11 @@ pub fn peers(way: &str, answer: &PeerEstimate, units: Units) -> Option<String> {
         _ => "addresses",
     };
     let count = units.count(answer.peers);
-    let likely = match (units.count(answer.low), units.count(answer.high)) {
-        _ if answer.low == answer.high => ", exact".into(),
-        (low, high) => format!(", {low} to {high} (90 %)"),
+    let likely = match answer.between(units) {
+        exact if answer.exact => exact,
+        interval => format!("{interval} (90 %)"),
     };
-    Some(format!("{way} {count} {noun}{likely}"))
+    Some(format!("{way} {count} {noun}, {likely}"))
 }
 
 /// How far a number can be trusted.

@@ -1,54 +1,51 @@
-//! Who talked with most others.
+//! Who talked with most others, as a table.
 
 use std::io::{self, Write};
-use std::net::IpAddr;
-
-use crane_model::fan::Peers;
-use serde::Serialize;
 
 use crate::columns::Columns;
-use crate::names::{Names, name_of, show};
-use crate::sketch::estimate::PeerEstimate;
+use crate::names::show;
+use crate::sketch::fan_rows::{FanNode, FanRows};
 use crate::units::Units;
 
-/// An address and with how many others it talked.
-#[derive(Debug, Serialize)]
-pub struct FanRow {
-    ip: IpAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(flatten)]
-    peers: PeerEstimate,
+/// Both lists, each with what the addresses have at most that are not in it.
+pub fn write(out: &mut impl Write, rows: &FanRows, units: Units) -> io::Result<()> {
+    let (fan_out, most_out) = (&rows.fan_out, rows.fan_out_others_at_most);
+    let (fan_in, most_in) = (&rows.fan_in, rows.fan_in_others_at_most);
+    write_list(out, ["fan-out", "destinations"], fan_out, most_out, units)?;
+    write_list(out, ["fan-in", "sources"], fan_in, most_in, units)
 }
 
-impl FanRow {
-    /// The row of an address, with the name of its network if there are any.
-    pub fn new(ip: IpAddr, peers: Peers, names: Option<&Names>) -> Self {
-        Self {
-            ip,
-            name: name_of(names, ip),
-            peers: peers.into(),
-        }
-    }
-}
-
-/// A list; `title` says in which direction, `peers` what the others are.
-pub fn write(
+fn write_list(
     out: &mut impl Write,
-    rows: &[FanRow],
-    title: &str,
-    peers: &str,
+    [title, peers]: [&str; 2],
+    nodes: &[FanNode],
+    others_at_most: Option<u64>,
     units: Units,
 ) -> io::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
+    let others = others_at_most.filter(|most| *most > 0);
+    let others = others.map(|most| units.count(most));
+    if nodes.is_empty() {
+        return match others {
+            Some(most) => writeln!(
+                out,
+                "\n{title}: nobody stands out; no address has more than {most} {peers}"
+            ),
+            None => Ok(()),
+        };
     }
     let mut table = Columns::new(&[title], &[peers, "90 %"]);
-    for row in rows {
-        let node = show(row.ip, row.name.as_deref());
-        let between = row.peers.between(units);
-        table.push(vec![node, units.count(row.peers.peers), between]);
+    for FanNode { ip, name, peers } in nodes {
+        let count = units.count(peers.peers);
+        table.push(vec![
+            show(*ip, name.as_deref()),
+            count,
+            peers.between(units),
+        ]);
     }
     writeln!(out)?;
-    table.write(out)
+    table.write(out)?;
+    match others {
+        Some(most) => writeln!(out, "any other address has {most} {peers} at most"),
+        None => Ok(()),
+    }
 }

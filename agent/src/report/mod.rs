@@ -1,7 +1,7 @@
 //! What a replay says at its end: as JSON here, for people in [`table`].
 
 pub mod answer;
-mod fans;
+pub mod fans;
 mod groups;
 pub mod page;
 mod rows;
@@ -18,11 +18,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::names::Names;
+use crate::sketch::fan_rows::FanRows;
 use crate::sketch::inside::SketchStates;
 use crate::sketch::past::PastWindow;
 use crate::sketch::summary::Summary;
 use crate::sketch::window::Bounds;
-use fans::FanRow;
 use groups::{GroupRow, Protocols};
 use rows::{AskedRow, ConversationRow, NodeRow, PairRow, ServiceRow, rows};
 use total::Total;
@@ -100,8 +100,8 @@ pub struct CaptureReport {
     destinations_bytes: Vec<NodeRow>,
     services: Vec<ServiceRow>,
     services_bytes: Vec<ServiceRow>,
-    fan_out: Vec<FanRow>,
-    fan_in: Vec<FanRow>,
+    #[serde(flatten)]
+    fans: FanRows,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conversations: Vec<ConversationRow>,
     protocols: Protocols,
@@ -198,10 +198,6 @@ impl CaptureReport {
         let mains = &summary.main_services;
         let conversations = summary.conversations.iter();
         let conversations = conversations.map(|one| ConversationRow::new(one, names));
-        let [fan_out, fan_in] = [&summary.fans.out, &summary.fans.into].map(|list| {
-            let nodes = list.iter();
-            nodes.map(|node| FanRow::new(node.ip, node.peers, names))
-        });
         let windows = summary.windows.iter();
         let windows = windows.map(|window| WindowReport::new(window, names));
         let counted = |(_, count): &(&str, u64)| *count > 0;
@@ -236,8 +232,7 @@ impl CaptureReport {
             destinations_bytes: rows(&summary.destinations.by_bytes, names),
             services: rows(&summary.services.by_packets, names),
             services_bytes: rows(&summary.services.by_bytes, names),
-            fan_out: fan_out.collect(),
-            fan_in: fan_in.collect(),
+            fans: FanRows::new(&summary.fans, names),
             conversations: conversations.collect(),
             protocols: groups::protocols(tally),
             groups: groups.map(|groups| groups.iter().map(GroupRow::from).collect()),

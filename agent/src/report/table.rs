@@ -106,9 +106,7 @@ impl CaptureReport {
             verify.write(out)?;
         }
         self.write_lists(out, style)?;
-        let (title, peers) = ("fan-out", "destinations");
-        fans::write(out, &self.fan_out, title, peers, style.units)?;
-        fans::write(out, &self.fan_in, "fan-in", "sources", style.units)?;
+        fans::write(out, &self.fans, style.units)?;
         self.write_conversations(out, style)?;
         self.write_asked(out, style)?;
         groups::write_protocols(out, &self.protocols, style.units)?;

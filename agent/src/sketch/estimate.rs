@@ -65,20 +65,29 @@ pub struct PeerEstimate {
     pub low: u64,
     /// … and no more than this.
     pub high: u64,
+    /// Whether all of them were counted by name.
+    #[serde(default)]
+    pub exact: bool,
 }
 
 impl PeerEstimate {
     /// Both ends of the interval for people.
     pub fn between(&self, units: Units) -> String {
         match (units.count(self.low), units.count(self.high)) {
-            _ if self.low == self.high => "exact".into(),
+            _ if self.exact => "exact".into(),
+            (low, high) if low == high => low,
             (low, high) => format!("{low} to {high}"),
         }
     }
 }
 
 impl From<Peers> for PeerEstimate {
-    fn from(Peers { peers, low, high }: Peers) -> Self {
-        Self { peers, low, high }
+    fn from(peers: Peers) -> Self {
+        Self {
+            peers: peers.peers,
+            low: peers.low,
+            high: peers.high,
+            exact: peers.exact,
+        }
     }
 }

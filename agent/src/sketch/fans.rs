@@ -5,21 +5,31 @@
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
-use crane_model::fan::{Fan, Peers};
-use crane_model::name::{AnyName, Narrow, Wide};
+use crane_model::fan::{Certain, Fan, Known, Largest, Peers};
+use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::table::Kept;
 use crane_model::{Crane, Secret};
+use rustc_hash::FxHashMap;
 
 use super::batch::{FoldedNodes, FoldedPairs, Nodes, Pairs};
 use super::budget::Budget;
 use crate::edge::{Ends, node_name, node_of_name};
-use crate::export::fans::{FanLists, NodePeers};
+use crate::export::fans::{FanList, NodePeers};
 
 /// Both directions.
 pub struct Fans {
     secret: Secret,
     out: Fan,
     into: Fan,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To how many others an address sends.
+    Out,
+    /// From how many it receives.
+    Into,
 }
 
 impl Fans {
@@ -50,25 +60,46 @@ impl Fans {
         }
     }
 
-    /// To how many others a node sends, and from how many it receives.
-    pub fn peers(&self, node: IpAddr) -> [Peers; 2] {
-        let id = match node_name(node) {
-            AnyName::Narrow(name) => self.secret.id(&name),
-            AnyName::Wide(name) => self.secret.id(&name),
-        };
-        [&self.out, &self.into].map(|fan| fan.answer(id))
+    fn fan(&self, direction: Direction) -> &Fan {
+        match direction {
+            Direction::Out => &self.out,
+            Direction::Into => &self.into,
+        }
     }
 
-    /// The `count` largest of each direction.
-    pub fn largest(&self, count: usize) -> FanLists {
-        let largest = |fan: &Fan| {
-            let largest = fan.largest(count).into_iter();
-            let named = largest.map(|(name, peers)| (node_of_name(name), peers));
-            named.map(|(ip, peers)| NodePeers { ip, peers }).collect()
-        };
-        FanLists {
-            out: largest(&self.out),
-            into: largest(&self.into),
+    fn id(&self, name: &AnyName) -> u64 {
+        match name {
+            AnyName::Narrow(name) => self.secret.id(name),
+            AnyName::Wide(name) => self.secret.id(name),
+        }
+    }
+
+    /// With how many others a node talks in one direction.
+    pub fn peers(&self, node: IpAddr, direction: Direction) -> Peers {
+        let id = self.id(&node_name(node));
+        self.fan(direction).answer(id)
+    }
+
+    /// The `count` largest of one direction, where `limits` says what is certain.
+    pub fn largest(&self, count: usize, direction: Direction, limits: &Limits<'_>) -> FanList {
+        let known = limits.named().map(|(name, certain)| Known {
+            id: self.id(&name),
+            name,
+            certain,
+        });
+        let certain = |name: &AnyName| limits.of(*name);
+        let fan = self.fan(direction);
+        let Largest {
+            nodes,
+            others_at_most,
+        } = fan.largest(count, known.collect(), limits.unnamed(), certain);
+        let nodes = nodes.into_iter().map(|(name, peers)| NodePeers {
+            ip: node_of_name(name),
+            peers,
+        });
+        FanList {
+            nodes: nodes.collect(),
+            others_at_most: Some(others_at_most),
         }
     }
 
@@ -89,24 +120,127 @@ impl Fans {
     }
 }
 
-/// The `count` largest of each direction, where all pairs are known.
-pub fn counted(pairs: &Crane, count: usize) -> FanLists {
-    let largest = |mut narrow: Vec<NodePeers>, wide| {
-        narrow.extend(wide);
-        let order = |node: &NodePeers| (Reverse(node.peers.peers), node.ip);
-        if narrow.len() > count {
-            narrow.select_nth_unstable_by_key(count, order);
-            narrow.truncate(count);
+/// What packets say of the number of peers: every peer is a packet, and packets of
+/// one known pair are of one peer.
+pub struct Limits<'a> {
+    /// Packets by node, in the direction that is meant.
+    nodes: &'a Crane,
+    /// Of each node the pairs that are known by name.
+    pairs: FxHashMap<AnyName, KnownPairs>,
+    /// Each packet stands for so many.
+    one_in: u64,
+    /// How many addresses there are on the other side at most.
+    others: u64,
+}
+
+/// The pairs of a node that are known by name, in packets that were seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct KnownPairs {
+    /// Those that certainly had a packet.
+    pairs: u64,
+    /// Packets that they had certainly besides.
+    more_packets: u64,
+}
+
+impl<'a> Limits<'a> {
+    /// Those of a direction.
+    pub fn new(
+        pairs: &Crane,
+        [nodes, others]: [&'a Crane; 2],
+        one_in: u64,
+        direction: Direction,
+    ) -> Self {
+        let mut limits = Self {
+            nodes,
+            pairs: FxHashMap::default(),
+            one_in,
+            others: match (others.is_exact(), others.distinct()) {
+                (true, Some(distinct)) => distinct,
+                _ => u64::MAX,
+            },
+        };
+        limits.count::<Narrow>(pairs, direction);
+        limits.count::<Wide>(pairs, direction);
+        limits
+    }
+
+    fn count<N: Ends + Kept>(&mut self, pairs: &Crane, direction: Direction) {
+        for flow in pairs.named::<N>() {
+            let packets = flow.packets.at_least.unwrap_or(0) / self.one_in;
+            if packets > 0 {
+                let end = match direction {
+                    Direction::Out => flow.key.source(),
+                    Direction::Into => flow.key.destination(),
+                };
+                let known = self.pairs.entry(end.any()).or_default();
+                known.pairs += 1;
+                known.more_packets += packets - 1;
+            }
         }
-        narrow.sort_unstable_by_key(order);
-        narrow
-    };
-    FanLists {
-        out: largest(by_end(pairs, Narrow::source), by_end(pairs, Wide::source)),
-        into: largest(
+    }
+
+    /// What is certain of a node that had so many packets at most.
+    fn certain(&self, name: &AnyName, packets: Option<u64>) -> Certain {
+        let known = self.pairs.get(name).copied().unwrap_or_default();
+        let packets = packets.map_or(u64::MAX, |packets| packets / self.one_in);
+        let at_most = packets.saturating_sub(known.more_packets).min(self.others);
+        Certain {
+            at_least: known.pairs,
+            at_most: at_most.max(known.pairs),
+        }
+    }
+
+    /// What is certain of a node.
+    pub fn of(&self, name: AnyName) -> Certain {
+        let packets = match name {
+            AnyName::Narrow(name) => self.nodes.flow(name).map(|flow| flow.packets),
+            AnyName::Wide(name) => self.nodes.flow(name).map(|flow| flow.packets),
+        };
+        let packets = packets.ok().and_then(|packets| packets.at_most);
+        self.certain(&name, packets)
+    }
+
+    /// All nodes that are known by name.
+    fn named(&self) -> impl Iterator<Item = (AnyName, Certain)> {
+        let narrow = self.nodes.named::<Narrow>();
+        let narrow = narrow.map(|flow| (flow.key.any(), flow.packets.at_most));
+        let wide = self.nodes.named::<Wide>();
+        let wide = wide.map(|flow| (flow.key.any(), flow.packets.at_most));
+        let certain = |(name, packets)| (name, self.certain(&name, packets));
+        narrow.chain(wide).map(certain)
+    }
+
+    /// How many peers a node has at most that is not known by name.
+    fn unnamed(&self) -> u64 {
+        match self.nodes.is_exact() {
+            true => 0,
+            false => (self.nodes.most_unnamed().packets / self.one_in).min(self.others),
+        }
+    }
+}
+
+/// The `count` largest of a direction, where all pairs are known.
+pub fn counted(pairs: &Crane, count: usize, direction: Direction) -> FanList {
+    let [narrow, wide] = match direction {
+        Direction::Out => [by_end(pairs, Narrow::source), by_end(pairs, Wide::source)],
+        Direction::Into => [
             by_end(pairs, Narrow::destination),
             by_end(pairs, Wide::destination),
-        ),
+        ],
+    };
+    let mut nodes = narrow;
+    nodes.extend(wide);
+    let order = |node: &NodePeers| (Reverse(node.peers.peers), node.ip);
+    let mut others_at_most = 0;
+    if nodes.len() > count {
+        let (_, largest_cut, _) = nodes.select_nth_unstable_by_key(count, order);
+        others_at_most = largest_cut.peers.peers;
+        nodes.truncate(count);
+    }
+    nodes.sort_unstable_by_key(order);
+    FanList {
+        nodes,
+        others_at_most: Some(others_at_most),
     }
 }
 
@@ -124,20 +258,18 @@ fn by_end<N: Ends + Kept>(pairs: &Crane, end: fn(&N) -> N) -> Vec<NodePeers> {
     named.collect()
 }
 
-/// How many pairs have this source, and how many this destination, where all pairs
-/// are known.
-pub fn counted_of(pairs: &Crane, node: IpAddr) -> [u64; 2] {
+/// How many pairs have this source, or this destination, where all pairs are known.
+pub fn counted_of(pairs: &Crane, node: IpAddr, direction: Direction) -> u64 {
     match node_name(node) {
-        AnyName::Narrow(name) => with_end(pairs, name),
-        AnyName::Wide(name) => with_end(pairs, name),
+        AnyName::Narrow(name) => with_end(pairs, name, direction),
+        AnyName::Wide(name) => with_end(pairs, name, direction),
     }
 }
 
-fn with_end<N: Ends + Kept>(pairs: &Crane, node: N) -> [u64; 2] {
-    let mut found = [0; 2];
-    pairs.names::<N>().for_each(|pair| {
-        found[0] += u64::from(pair.source() == node);
-        found[1] += u64::from(pair.destination() == node);
-    });
-    found
+fn with_end<N: Ends + Kept>(pairs: &Crane, node: N, direction: Direction) -> u64 {
+    let is_end = |pair: &N| match direction {
+        Direction::Out => pair.source() == node,
+        Direction::Into => pair.destination() == node,
+    };
+    pairs.names::<N>().filter(is_end).count() as u64
 }

@@ -10,6 +10,7 @@ mod batch;
 mod budget;
 pub mod conversations;
 pub mod estimate;
+pub mod fan_rows;
 mod fans;
 mod groups;
 pub mod inside;

@@ -48,6 +48,11 @@ impl Sampling {
         }
     }
 
+    /// How many packets each one that is stored stands for.
+    pub fn one_in(&self) -> u64 {
+        self.one_in
+    }
+
     /// Whether anything is left out.
     pub fn is_sampled(&self) -> bool {
         self.one_in > 1

@@ -2,7 +2,10 @@
 //! for what.
 
 mod answers;
+#[cfg(test)]
+mod fan_tests;
 mod lists;
+mod notable;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -87,8 +87,7 @@ impl Summary {
         self.sources.shorten(top);
         self.destinations.shorten(top);
         self.services.shorten(top);
-        self.fans.out.truncate(top);
-        self.fans.into.truncate(top);
+        self.fans.shorten(top);
         self.conversations.truncate(top);
     }
 }

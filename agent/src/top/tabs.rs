@@ -69,6 +69,7 @@ impl Tab {
         match self {
             Self::Groups => "no networks have names: [[names]] in the configuration gives them",
             Self::Interfaces => "the agent has no interface yet",
+            Self::Fans => "no packets in this window yet, or nobody stands out",
             _ => "no packets in this window yet",
         }
     }
@@ -208,9 +209,9 @@ fn fans(hitters: &InterfaceHitters, units: Units) -> Table {
             ],
         }
     };
-    let out = hitters.fan_out.iter();
+    let out = hitters.fans.fan_out.iter();
     let out = out.map(|node| row("sends to", node.ip, node.name.as_deref(), &node.peers));
-    let into = hitters.fan_in.iter();
+    let into = hitters.fans.fan_in.iter();
     let into = into.map(|node| row("receives from", node.ip, node.name.as_deref(), &node.peers));
     Table {
         columns: vec![

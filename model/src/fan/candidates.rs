@@ -174,11 +174,6 @@ impl Candidates {
         }
     }
 
-    /// Whether a node is here.
-    pub fn has(&self, tag: u32) -> bool {
-        self.buckets[self.at(tag)].find(tag).is_some()
-    }
-
     /// All of them, in no particular order.
     pub fn all(&self) -> impl Iterator<Item = Candidate> {
         self.buckets.iter().flat_map(Bucket::taken)

@@ -45,7 +45,7 @@ impl Fan {
 
     /// From here on there is a bit for a pair instead of the pair.
     pub(super) fn turn_to_bits(&mut self) {
-        if !self.is_exact() {
+        if !self.keeps_pairs() {
             return;
         }
         let mut levels = Levels::new(self.words.len());

@@ -9,7 +9,7 @@
 //! Each level has less memory than the one below, but not half of it: the
 //! upper ones are emptier, and answer when those below are full.
 
-use super::estimate::{Seen, estimate};
+use super::estimate::{Seen, estimate, surely_seen};
 use super::{Peers, Tagged, level};
 use crate::codes::{ODD, SALT, mix};
 
@@ -140,12 +140,29 @@ impl Levels {
         // Of those that are full the lower ones leave out pairs.
         let levels = || self.all.iter().enumerate().skip(self.full);
         let mut looked_at: Vec<Seen> = levels().take(NEAR).map(seen).collect();
-        let peers = estimate(&looked_at);
+        let peers = estimate(&looked_at, self.nodes());
         if peers.high <= MANY {
             return peers;
         }
         looked_at.extend(levels().skip(NEAR).map(seen));
-        estimate(&looked_at)
+        estimate(&looked_at, self.nodes())
+    }
+
+    /// How many peers a node has at most, but for one in twenty, that does not
+    /// stand out.
+    pub fn most_hidden(&self) -> u64 {
+        let levels = self.all.iter().skip(self.full).take(NEAR);
+        let seen: Vec<Seen> = levels.map(|level| level.seen_with(0)).collect();
+        surely_seen(&seen, self.nodes())
+    }
+
+    /// How many nodes there are at most, roughly: as many as the pairs of a node
+    /// and a column of the first level that is not full.
+    fn nodes(&self) -> f64 {
+        let level = &self.all[self.full];
+        let bits = (level.columns * level.rows) as f64;
+        let empty = (1.0 - level.ones as f64 / bits).max(1.0 / bits);
+        (-bits * empty.ln() / level.share).max(1.0)
     }
 
     /// Counts the bits that are set again.
@@ -188,6 +205,11 @@ impl Level {
             let at = self.bit(number, node, column);
             mine += (words[at / 64] >> (at % 64) & 1) as usize;
         }
+        self.seen_with(mine)
+    }
+
+    /// What is seen of a node with so many bits.
+    fn seen_with(&self, mine: usize) -> Seen {
         let others = (self.columns * (self.rows - 1)) as f64;
         Seen {
             share: self.share,

@@ -56,45 +56,100 @@ const MOST_NAMES: usize = 48 << 10;
 /// a list.
 const FEW_NAMES: usize = 2 << 10;
 
-/// The number of peers of a node: the estimate and its 90 % interval. While all
-/// pairs fit the three are equal.
+/// The number of peers of a node: the estimate and its 90 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Peers {
     /// The estimate.
     pub peers: u64,
-    /// Lower end of the interval.
+    /// Lower end of the interval. It holds for all nodes together, so also for
+    /// those that are listed because their numbers are the largest.
     pub low: u64,
     /// Upper end of the interval.
     pub high: u64,
+    /// Whether all peers were counted by name, so that the three are the number.
+    pub exact: bool,
 }
 
 impl Peers {
     /// A number that is known.
     pub fn exactly(peers: u64) -> Self {
         Self {
+            exact: true,
+            ..Self::counted(peers)
+        }
+    }
+
+    /// A number that was counted by tags, of which two may be equal.
+    fn counted(peers: u64) -> Self {
+        Self {
             peers,
             low: peers,
             high: peers,
+            exact: false,
         }
     }
 
-    /// The same, where it is known that there are no more than this.
-    pub fn at_most(self, most: u64) -> Self {
+    /// The same within what is certain.
+    pub fn within(self, certain: Certain) -> Self {
+        let Certain { at_least, at_most } = certain;
+        let at_least = at_least.min(at_most);
         Self {
-            peers: self.peers.min(most),
-            low: self.low.min(most),
-            high: self.high.min(most),
+            peers: self.peers.clamp(at_least, at_most),
+            low: self.low.clamp(at_least, at_most),
+            high: self.high.clamp(at_least, at_most),
+            exact: self.exact,
         }
     }
 
-    /// It is known that there is one.
-    fn at_least_one(self) -> Self {
+    /// Whether it is more than chance explains, for the luckiest of all nodes.
+    fn stands_out(&self) -> bool {
+        self.low > 1
+    }
+}
+
+/// How many peers a node certainly has, as was counted elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Certain {
+    /// No fewer.
+    pub at_least: u64,
+    /// No more.
+    pub at_most: u64,
+}
+
+impl Certain {
+    /// Nothing is certain.
+    pub const ANYTHING: Self = Self {
+        at_least: 0,
+        at_most: u64::MAX,
+    };
+
+    /// The same of a node of which a pair was seen.
+    fn with_one(self) -> Self {
         Self {
-            peers: self.peers.max(1),
-            low: self.low.max(1),
-            high: self.high.max(1),
+            at_least: self.at_least.max(1),
+            ..self
         }
     }
+}
+
+/// A node that may be among the largest.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Its name.
+    pub name: AnyName,
+    /// Its id ([`Secret::id`]).
+    pub id: u64,
+    /// What is certain of it.
+    pub certain: Certain,
+}
+
+/// The nodes with most peers, as far as they stand out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Largest {
+    /// The largest first.
+    pub nodes: Vec<(AnyName, Peers)>,
+    /// No other node has more peers than this, in nineteen cases of twenty.
+    pub others_at_most: u64,
 }
 
 /// The number of peers of every node in one direction. See the head of this
@@ -239,43 +294,98 @@ impl Fan {
         match &self.kept {
             Kept::Pairs(_) => {
                 let mine = pairs::all(&self.words).filter(|tagged| tagged.node == tag);
-                Peers::exactly(mine.count() as u64)
+                Peers::counted(mine.count() as u64)
             }
-            Kept::Bits(levels) if self.candidates.has(tag) => {
-                levels.peers(&self.words, tag).at_least_one()
+            Kept::Bits(levels) => {
+                let peers = levels.peers(&self.words, tag);
+                match peers.stands_out() {
+                    true => peers,
+                    // As a list says of all that are not in it.
+                    false => peers.within(Certain {
+                        at_least: 0,
+                        at_most: levels.most_hidden(),
+                    }),
+                }
             }
-            Kept::Bits(levels) => levels.peers(&self.words, tag),
         }
     }
 
-    /// The `count` nodes with most peers, the largest first.
-    pub fn largest(&self, count: usize) -> Vec<(AnyName, Peers)> {
-        let mut known: Vec<_> = self.candidates.all().collect();
-        // More than are asked for, as they are counted roughly; all of them
-        // where that costs nothing.
-        let enough = match self.kept {
-            Kept::Pairs(_) => known.len(),
-            Kept::Bits(_) => count.saturating_mul(4).max(64).min(known.len()),
-        };
-        known.sort_unstable_by_key(|known| (Reverse(known.count()), known.tag));
+    /// The `count` nodes with most peers that stand out, the largest first, sought
+    /// among the candidates and the nodes of `known`. `certain` says what is certain
+    /// of a candidate; nodes that are in neither have at most `unknown` peers.
+    pub fn largest(
+        &self,
+        count: usize,
+        mut known: Vec<Known>,
+        unknown: u64,
+        certain: impl Fn(&AnyName) -> Certain,
+    ) -> Largest {
         let counts = self.counts();
         let answer = |tag: u32| match &self.kept {
-            Kept::Pairs(_) => Peers::exactly(counts.get(&tag).copied().unwrap_or(0)),
-            Kept::Bits(levels) => levels.peers(&self.words, tag).at_least_one(),
+            Kept::Pairs(_) => Peers::counted(counts.get(&tag).copied().unwrap_or(0)),
+            Kept::Bits(levels) => levels.peers(&self.words, tag),
         };
-        let known = known[..enough].iter();
-        let mut known: Vec<_> = known
-            .map(|known| (known.name(), answer(known.tag)))
-            .collect();
-        known.sort_unstable_by_key(|(name, peers)| (Reverse(peers.peers), *name));
-        known.truncate(count);
-        known
+        // More than are asked for, as candidates are counted roughly and others
+        // may have fewer peers than they can have; all of them where that costs
+        // nothing.
+        let enough = match self.kept {
+            Kept::Pairs(_) => usize::MAX,
+            Kept::Bits(_) => count.saturating_mul(4).max(64),
+        };
+        known.sort_unstable_by_key(|node| (Reverse(node.certain.at_most), node.name));
+        let not_looked_at = known.get(enough).map_or(0, |node| node.certain.at_most);
+        known.truncate(enough);
+        let mut looked_at: FxHashMap<AnyName, (u32, Certain)> = FxHashMap::default();
+        for node in known {
+            looked_at.insert(node.name, (tag(node.id), node.certain));
+        }
+        let mut candidates: Vec<_> = self.candidates.all().collect();
+        candidates.sort_unstable_by_key(|one| (Reverse(one.count()), one.tag));
+        for one in candidates.iter().take(enough) {
+            let name = one.name();
+            let entry = looked_at.entry(name);
+            entry.or_insert_with(|| (one.tag, certain(&name).with_one()));
+        }
+        let mut nodes: Vec<(AnyName, u32, Peers)> = Vec::new();
+        let mut others_at_most = 0;
+        let hidden = match &self.kept {
+            Kept::Pairs(_) => u64::MAX,
+            Kept::Bits(levels) => levels.most_hidden(),
+        };
+        for (name, (tag, certain)) in looked_at {
+            let peers = answer(tag);
+            if self.keeps_pairs() || peers.stands_out() {
+                nodes.push((name, tag, peers.within(certain)));
+            } else {
+                others_at_most = others_at_most.max(certain.at_most.min(hidden));
+            }
+        }
+        nodes.sort_unstable_by_key(|(name, _, peers)| (Reverse(peers.peers), *name));
+        for (.., cut) in nodes.drain(count.min(nodes.len())..) {
+            others_at_most = others_at_most.max(cut.high);
+        }
+        let elsewhere = match &self.kept {
+            Kept::Bits(_) => not_looked_at.max(unknown).min(hidden),
+            Kept::Pairs(_) => {
+                let others = counts
+                    .iter()
+                    .filter(|(tag, _)| nodes.iter().all(|(_, listed, _)| listed != *tag));
+                others.map(|(_, peers)| *peers).max().unwrap_or(0)
+            }
+        };
+        Largest {
+            nodes: nodes
+                .into_iter()
+                .map(|(name, _, peers)| (name, peers))
+                .collect(),
+            others_at_most: others_at_most.max(elsewhere),
+        }
     }
 
     /// The pairs of each node, if pairs are what is kept.
     fn counts(&self) -> FxHashMap<u32, u64> {
         let mut counts = FxHashMap::default();
-        if self.is_exact() {
+        if self.keeps_pairs() {
             for tagged in pairs::all(&self.words) {
                 *counts.entry(tagged.node).or_default() += 1;
             }
@@ -321,8 +431,8 @@ impl Fan {
         }
     }
 
-    /// Whether all pairs are kept, so that answers are exact.
-    pub fn is_exact(&self) -> bool {
+    /// Whether all pairs are kept, by their tags.
+    pub fn keeps_pairs(&self) -> bool {
         matches!(self.kept, Kept::Pairs(_))
     }
 

@@ -84,11 +84,19 @@ fn answers(sketches: &Sketches) -> String {
         format!("{:?} {:?}", sketches.peers(&node), main),
         format!(
             "{:?}",
-            fans.out.iter().map(|one| one.peers).collect::<Vec<_>>()
+            fans.out
+                .nodes
+                .iter()
+                .map(|one| one.peers)
+                .collect::<Vec<_>>()
         ),
         format!(
             "{:?}",
-            fans.into.iter().map(|one| one.peers).collect::<Vec<_>>()
+            fans.into
+                .nodes
+                .iter()
+                .map(|one| one.peers)
+                .collect::<Vec<_>>()
         ),
     ];
     format!("{flows:?} {lists:?} {}", sketches.is_exact())

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use crane_model::fan::Peers;
-use crane_model::name::AnyName;
 use crane_model::{Crane, Flow};
 
 use super::Sketches;
@@ -14,7 +13,7 @@ use crate::endpoint::{Between, Endpoint};
 use crate::export::fans::FanLists;
 use crate::names::Names;
 use crate::sketch::answer::{About, Asked};
-use crate::sketch::fans;
+use crate::sketch::fans::{self, Direction, Limits};
 
 impl Sketches {
     /// What is known of who sends to whom, or of a node as source and as
@@ -62,74 +61,68 @@ impl Sketches {
         let About::Node(node) = *about else {
             return None;
         };
-        let [out, into] = self.seen_peers(about)?;
-        Some([
-            self.with_unseen(out, node, &self.sources),
-            self.with_unseen(into, node, &self.destinations),
-        ])
+        Some([Direction::Out, Direction::Into].map(|direction| {
+            let seen = self.seen_peers(node, direction);
+            self.with_unseen(seen, node, direction)
+        }))
     }
 
     /// Of a sample only some peers were seen: there may be as many as packets.
-    fn with_unseen(&self, peers: Peers, node: IpAddr, crane: &Crane) -> Peers {
+    fn with_unseen(&self, peers: Peers, node: IpAddr, direction: Direction) -> Peers {
         if !self.sampling.is_sampled() {
             return peers;
         }
+        let [crane, _] = self.nodes(direction);
         let packets = self.flow(crane, node_name(node), ());
         let most = packets.map_or(u64::MAX, |flow| flow.packets.high);
         Peers {
             high: peers.high.max(most),
+            exact: false,
             ..peers
         }
     }
 
-    fn seen_peers(&self, about: &About) -> Option<[Peers; 2]> {
-        match *about {
-            About::Flow { .. } | About::Lists { .. } | About::Inside => None,
-            // While all pairs are known, they tell it exactly.
-            About::Node(node) if self.pairs.is_exact() => {
-                Some(fans::counted_of(&self.pairs, node).map(Peers::exactly))
-            }
-            About::Node(node) => {
-                let [out, into] = self.fans.peers(node);
-                Some([
-                    bounded(out, node, &self.sources),
-                    bounded(into, node, &self.destinations),
-                ])
-            }
-        }
-    }
-
-    /// The `top` nodes that talk with most others.
-    pub fn largest_fans(&self, top: usize) -> FanLists {
-        let mut fans = self.seen_fans(top);
-        for (list, crane) in [
-            (&mut fans.out, &self.sources),
-            (&mut fans.into, &self.destinations),
-        ] {
-            for node in list {
-                node.peers = self.with_unseen(node.peers, node.ip, crane);
-            }
-        }
-        fans
-    }
-
-    fn seen_fans(&self, top: usize) -> FanLists {
+    pub(super) fn seen_peers(&self, node: IpAddr, direction: Direction) -> Peers {
+        // While all pairs are known, they tell it exactly.
         if self.pairs.is_exact() {
-            return fans::counted(&self.pairs, top);
+            return Peers::exactly(fans::counted_of(&self.pairs, node, direction));
         }
-        // A bound moves some of them back.
-        let mut fans = self.fans.largest(2 * top);
-        for (list, crane) in [
-            (&mut fans.out, &self.sources),
-            (&mut fans.into, &self.destinations),
-        ] {
-            for node in &mut *list {
-                node.peers = bounded(node.peers, node.ip, crane);
+        let peers = self.fans.peers(node, direction);
+        peers.within(self.limits(direction).of(node_name(node)))
+    }
+
+    /// The nodes that talk in a direction, and those they talk with.
+    fn nodes(&self, direction: Direction) -> [&Crane; 2] {
+        match direction {
+            Direction::Out => [&self.sources, &self.destinations],
+            Direction::Into => [&self.destinations, &self.sources],
+        }
+    }
+
+    fn limits(&self, direction: Direction) -> Limits<'_> {
+        let nodes = self.nodes(direction);
+        Limits::new(&self.pairs, nodes, self.sampling.one_in(), direction)
+    }
+
+    /// The `top` nodes that talk with most others, as far as they stand out.
+    pub fn largest_fans(&self, top: usize) -> FanLists {
+        let [out, into] = [Direction::Out, Direction::Into].map(|direction| {
+            let mut list = match self.pairs.is_exact() {
+                true => fans::counted(&self.pairs, top, direction),
+                false => self.fans.largest(top, direction, &self.limits(direction)),
+            };
+            for node in &mut list.nodes {
+                node.peers = self.with_unseen(node.peers, node.ip, direction);
             }
-            list.sort_unstable_by_key(|node| (Reverse(node.peers.peers), node.ip));
-            list.truncate(top);
-        }
-        fans
+            if self.sampling.is_sampled() {
+                list.others_at_most = None;
+            }
+            list
+        });
+        let mut notable = self.notable(&out, top, Direction::Out);
+        notable.extend(self.notable(&into, top, Direction::Into));
+        notable.sort_by_key(|notable| Reverse(notable.node.peers.peers));
+        FanLists { out, into, notable }
     }
 
     /// The answers to all that a report is asked.
@@ -144,17 +137,6 @@ impl Sketches {
         };
         asked.iter().map(answer).collect()
     }
-}
-
-/// A node has no more peers than packets, and these may all be counted.
-fn bounded(peers: Peers, node: IpAddr, crane: &Crane) -> Peers {
-    let counted = match node_name(node) {
-        _ if !crane.is_exact() => return peers,
-        AnyName::Narrow(name) => crane.flow(name).map(|flow| flow.packets),
-        AnyName::Wide(name) => crane.flow(name).map(|flow| flow.packets),
-    };
-    let most = counted.ok().and_then(|packets| packets.at_most);
-    most.map_or(peers, |most| peers.at_most(most))
 }
 
 /// The same without the name that was asked for.
