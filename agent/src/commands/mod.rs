@@ -46,7 +46,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::CheckConfig { file } => {
             let loaded = configure::configure(Some(&file), &SketchArgs::default())?;
-            configure::check(&loaded.config)?;
+            configure::check(&loaded.config, &loaded.places)?;
             writeln!(out, "{}: ok", plain::path(&file))?;
         }
         Command::Sample {
