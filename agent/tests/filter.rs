@@ -164,14 +164,14 @@ fn tcpdump(path: &Path, filter: &str) -> Result<u64, String> {
     command.args(["-r", "-", "-n", "--count", filter]);
     // Not by its path: tcpdump gives up root before it opens files.
     command.stdin(std::fs::File::open(path).unwrap());
-    let output = command.output().expect("`make test` installs tcpdump");
+    let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     if let Some((count, _)) = said.split_once(" packet") {
         return Ok(count.parse().unwrap());
     }
     let said = stderr(&output);
     let reason = said.lines().find_map(|line| line.strip_prefix("tcpdump: "));
-    Err(reason.expect(&said).to_owned())
+    Err(reason.unwrap_or_else(|| panic!("{said}")).to_owned())
 }
 
 /// IPv6 with UDP to port 2000.
