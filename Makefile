@@ -91,7 +91,7 @@ setup:
 ## setup-test: what the tests need besides
 setup-test: setup
 	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping tshark tshark tcpreplay tcpreplay \
-	  faketime faketime groff groff-base openssl openssl curl curl
+	  faketime faketime groff groff-base openssl openssl curl curl tcpdump tcpdump bash bash zsh zsh fish fish script bsdutils
 
 ## install: the agent, its manual, completions, its unit and its configuration
 install: $(AGENT)

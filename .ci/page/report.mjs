@@ -10,7 +10,7 @@ test(async (chrome) => {
   const page = await open(chrome, at);
   await eventually('the heaviest', async () => (await text(page, '#panel .rows li')).includes('10.0.1.8'), 5);
   const head = await text(page, 'header');
-  check(/sample\.pcap/.test(head) && /2023-11-14 22:13:20–22:14:19/.test(head) && !/\blive\b/.test(head), 'file and time', head);
+  check(/sample\.pcap/.test(head) && /2023-11-14 22:13:20–22:14:19\sUTC/.test(head) && !/\blive\b/.test(head), 'file and time', head);
   check((await text(page, '#notable')).includes('scan?'), 'the scan', await text(page, '#notable'));
   check(/12 windows/.test(await text(page, '#chart-panel')), 'windows are a chart', await text(page, '#chart-panel'));
   for (const tab of ['pairs', 'sources', 'destinations', 'fan-out', 'services', 'networks', 'graph', 'sketch']) {
@@ -24,6 +24,18 @@ test(async (chrome) => {
   await picture(page, 'page-report');
   await page.evaluate(() => { location.hash = 'q=10.9.9.9'; });
   await eventually('who is not inside', async () => /Not in the lists of this report/.test(await text(page, '#found')));
+  // UTC comes first wherever it is read, local time is beside it and says so.
+  for (const [zone, local] of [
+    ['America/Los_Angeles', /22:13:20–22:14:19\sUTC \(local: 14:13:20–14:14:19, America\/Los_Angeles\)/],
+    ['Asia/Tokyo', /22:13:20–22:14:19\sUTC \(local: 2023-11-15 07:13:20–07:14:19, Asia\/Tokyo\)/],
+    ['UTC', /22:13:20–22:14:19\sUTC(?! \(local)/],
+  ]) {
+    const there = await open(chrome, at, { timezoneId: zone });
+    await eventually(`the time in ${zone}`, async () => local.test(await text(there, 'header')), 5);
+    check(/times in UTC/.test(await text(there, '#chart-panel')), 'the zone of the chart', await text(there, '#chart-panel'));
+    const marks = await there.locator('#chart-panel svg text').allTextContents();
+    check(marks.includes('22:13:20'), 'the chart is in UTC', marks);
+  }
   check(page.complaints.length === 0, 'no complaints', page.complaints);
   const elsewhere = page.asked.filter((url) => !url.startsWith('file:') && !url.startsWith('data:'));
   check(elsewhere.length === 0, 'a report asks nobody', elsewhere);

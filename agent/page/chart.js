@@ -100,7 +100,7 @@ class TrafficChart {
     const drops = lost.reduce((sum, point) => sum + point.dropped, 0);
     const dropped = drops > 0 ? `, ${whole(drops)} packets lost` : '';
     set(this.picture, 'aria-label', `Traffic, ${this.live ? `last ${lasting(this.long)}` : 'windows of the capture'}: at last ${this.text(now)}, at most ${this.text(peak)}${dropped}`);
-    say(this.note, (this.live ? `last ${lasting(this.long)}` : `${points.length} windows`) + `, peak ${this.text(peak)}${dropped}`);
+    say(this.note, (this.live ? `last ${lasting(this.long)}` : `${points.length} windows, times in UTC`) + `, peak ${this.text(peak)}${dropped}`);
   }
 
   times(first, last, x, y, width) {
@@ -144,7 +144,7 @@ class TrafficChart {
       svg('circle', { cx: at, cy: y(this.rate(point)), r: 3.5 }),
     );
     const lost = point.dropped > 0 ? `, ${whole(point.dropped)} lost` : '';
-    say(this.read, `${clock(point.end - point.seconds)}  ${this.text(this.rate(point))}${lost}`);
+    say(this.read, `${clock(point.end - point.seconds)}${zoneText()}  ${this.text(this.rate(point))}${lost}`);
   }
 }
 
@@ -180,8 +180,8 @@ function windowBars(windows, measure, width, height) {
   windows.forEach((one, at) => {
     const from = at * step;
     const title = svg('title', {}, one.row
-      ? `${clock(one.start)}: ${measure.text(measure.value(one.row))} ${intervalText(measure, one.row)}`
-      : `${clock(one.start)}: not known`);
+      ? `${clock(one.start)}${zoneText()}: ${measure.text(measure.value(one.row))} ${intervalText(measure, one.row)}`
+      : `${clock(one.start)}${zoneText()}: not known`);
     const group = svg('g', {}, title);
     if (one.row) {
       const high = y(measure.value(one.row));

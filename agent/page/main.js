@@ -19,6 +19,7 @@ const CHOICES = {
 
 const report = readReport();
 const source = report ? reportSource(report) : agent;
+if (report) showUtc();
 const NOUN = source.live ? 'interfaces' : 'captures';
 const state = { if: '', tab: 'pairs', by: 'bytes', window: 'now', q: '' };
 /** Long ago: everything is due. */
@@ -175,8 +176,8 @@ function describeWindow() {
   // What the lists are of; the state may be a moment older.
   const current = view.lists && view.lists.window === 'current' ? view.lists : view.state.current;
   if (!source.live) {
-    const span = current.start ? `${day(current.start)} ${clock(current.start)}–${clock(current.end)}` : 'no packets';
-    return `${span}, ${lasting(current.seconds)}`;
+    if (!current.start) return current.packets > 0 ? 'no time stamps' : 'no packets';
+    return `${span(current.start, current.end)}, ${lasting(current.seconds)}`;
   }
   if (view.which === 'last' && last) return `last complete window, ${clock(last.start)}–${clock(last.end)}`;
   if (view.state.ended) return `${lasting(current.seconds)}, all packets read`;

@@ -54,16 +54,42 @@ function lasting(seconds) {
   return `${Math.floor(s / 3600)}${NB}h` + (s % 3600 ? ` ${Math.floor((s % 3600) / 60)}${NB}min` : '');
 }
 
-function clock(unix, short) {
-  const options = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+/** The zone that times are shown in; the viewer's if there is none. */
+let zone;
+
+/** A report may be read far away from where it was captured. */
+function showUtc() {
+  zone = 'UTC';
+}
+
+/** What to write behind a time. */
+function zoneText() {
+  return zone ? `${NB}${zone}` : '';
+}
+
+function clock(unix, short, timeZone = zone) {
+  const options = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZone };
   if (!short) options.second = '2-digit';
   return new Date(unix * 1000).toLocaleTimeString('en-GB', options);
 }
 
-function day(unix) {
-  const date = new Date(unix * 1000);
-  const two = (n) => String(n).padStart(2, '0');
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+function day(unix, timeZone = zone) {
+  // The Swedish write year-month-day.
+  return new Date(unix * 1000).toLocaleDateString('sv-SE', { timeZone });
+}
+
+/** From when to when: in UTC, and beside it as a clock at the viewer's had it. */
+function span(start, end) {
+  const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const one = (timeZone, withDay) => {
+    const until = day(end, timeZone) === day(start, timeZone) ? '' : `${day(end, timeZone)} `;
+    const from = withDay || until ? `${day(start, timeZone)} ` : '';
+    return `${from}${clock(start, false, timeZone)}–${until}${clock(end, false, timeZone)}`;
+  };
+  const utc = `${one('UTC', true)}${NB}UTC`;
+  const local = one(here, day(start, here) !== day(start, 'UTC'));
+  const same = one(here, true) === one('UTC', true);
+  return same ? utc : `${utc} (local: ${local}, ${here})`;
 }
 
 /** How to show what is measured by bytes or by packets. */

@@ -4,6 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Link(pub u32);
 
+/// The time of a packet of which nobody knows when it was captured.
+pub const NO_TIME: u64 = 0;
+
 /// One captured packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
@@ -11,7 +14,7 @@ pub struct Packet<'a> {
     pub data: &'a [u8],
     /// Its length on the wire.
     pub wire_len: u32,
-    /// When, in nanoseconds since 1970; 0 if it is live.
+    /// When, in nanoseconds since 1970; [`NO_TIME`] if it is live or its file does not say.
     pub time: u64,
     /// What its first header is.
     pub link: Link,

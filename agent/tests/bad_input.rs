@@ -72,13 +72,17 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
         (
             &["check-config", &filter],
             78,
-            &["capture.filter", "hst x", "syntax error"],
+            &[
+                "filter.toml, line 2: capture.filter",
+                "hst x",
+                "syntax error",
+            ],
         ),
         // Also where the interface would be another error.
         (
             &["run", "-i", "nope0", "-c", &filter],
             78,
-            &["syntax error"],
+            &["line 2", "syntax error"],
         ),
         (
             &["check-config", &missing],

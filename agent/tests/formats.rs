@@ -241,3 +241,54 @@ fn nothing_is_no_error(path: &Path) {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("0 packets, 0 B"), "{text}");
 }
+
+/// A packet that does not say when it was captured.
+fn simple_packet() -> Vec<u8> {
+    let data = frame(address(1), address(2), 8);
+    let mut body = words(&[data.len() as u32]);
+    body.extend(&data);
+    body.resize(body.len().next_multiple_of(4), 0);
+    pcapng_block(3, &body)
+}
+
+#[test]
+fn packets_without_a_time_do_not_make_a_capture_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcapng");
+    let head = [pcapng_head(), pcapng_block(1, &words(&[1, 0]))].concat();
+    let untimed = [simple_packet(), simple_packet()].concat();
+    // All but the head and the interface.
+    let timed = pcapng(&vec![frame(address(1), address(2), 8); 1001])[head.len()..].to_vec();
+    let write = |parts: &[&[u8]]| std::fs::write(&path, parts.concat()).unwrap();
+    for parts in [[&head[..], &untimed, &timed], [&head, &timed, &untimed]] {
+        write(&parts);
+        let output = agent(&[
+            "replay",
+            path.to_str().unwrap(),
+            "--format",
+            "json",
+            "--window",
+            "60s",
+        ]);
+        let capture = &json(&output)["captures"][0];
+        let times = ["start", "end", "seconds"].map(|key| capture[key].as_f64().unwrap());
+        assert_eq!(times, [1.7e9, 1.7e9 + 1.0, 1.0], "{capture}");
+        let windows = capture["windows"].as_array().unwrap();
+        assert_eq!(windows.len(), 1, "{capture}");
+        assert_eq!(windows[0]["packets"], capture["packets"]);
+    }
+    // Where none has a time, there is nothing to say about it.
+    write(&[&head, &untimed]);
+    let output = agent(&["replay", path.to_str().unwrap(), "--format", "json"]);
+    let capture = &json(&output)["captures"][0];
+    assert_eq!(
+        (&capture["packets"], &capture["start"]),
+        (&2.into(), &Value::Null)
+    );
+    let output = agent(&["replay", path.to_str().unwrap()]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("packets without time stamps") && !said.contains("1970"),
+        "{said}"
+    );
+}

@@ -3,10 +3,13 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
-use common::{AGENT, COMMANDS, agent, stderr, workspace};
+use common::{AGENT, COMMANDS, agent, eventually, stderr, workspace};
 
 const SECTIONS: [&str; 8] = [
     "NAME",
@@ -137,4 +140,103 @@ fn make_installs_them_and_takes_them_away_again() {
     make("uninstall");
     let config = root.path().join("etc/crane-agent/crane-agent.toml");
     assert_eq!(files(root.path()), [config]);
+}
+
+/// Types lines into a shell in a terminal, each up to a Tab and then Enter; the
+/// arguments that `crane-agent` was run with.
+fn press_tab(shell: &str, start: &str, folder: &Path, lines: &[&str]) -> Vec<String> {
+    let log = folder.join(format!("{shell}.log"));
+    // The shell needs a terminal; this gives it one.
+    let mut terminal = Command::new("script")
+        .args(["-q", "-c", start, "/dev/null"])
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+        .env("HOME", folder)
+        .env("TERM", "dumb")
+        .env("LANG", "C.UTF-8")
+        .env("LOG", &log)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut keys = terminal.stdin.take().unwrap();
+    let mut screen = terminal.stdout.take().unwrap();
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&shown);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(length @ 1..) = screen.read(&mut bytes) {
+            seen.lock().unwrap().extend_from_slice(&bytes[..length]);
+        }
+    });
+    let prompts = || {
+        let shown = shown.lock().unwrap();
+        String::from_utf8_lossy(&shown).matches("ready>").count()
+    };
+    let arguments = || -> Vec<String> {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    };
+    eventually(&format!("{shell} to ask"), || (prompts() > 0).then_some(()));
+    for (at, line) in lines.iter().enumerate() {
+        write!(keys, "crane-agent {line}\t").unwrap();
+        keys.flush().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        keys.write_all(b"\r").unwrap();
+        eventually(&format!("{shell} to run {line}"), || {
+            (arguments().len() > at).then_some(())
+        });
+    }
+    keys.write_all(b"exit\r").unwrap();
+    drop(keys);
+    terminal.wait().unwrap();
+    reader.join().unwrap();
+    arguments()
+}
+
+#[test]
+fn tab_completes_commands_options_values_and_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let executable = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    // What is run says only how.
+    executable("crane-agent", "#!/bin/sh\necho \"$*\" >> \"$LOG\"\n");
+    std::fs::write(folder.join("traffic.pcap"), "").unwrap();
+    for (shell, name) in [
+        ("bash", "crane.bash"),
+        ("zsh", "_crane-agent"),
+        ("fish", "crane.fish"),
+    ] {
+        let script = agent(&["completions", shell]).stdout;
+        std::fs::write(folder.join(name), script).unwrap();
+    }
+    executable("rc.bash", "PS1='ready> '; . ./crane.bash\n");
+    executable(
+        ".zshrc",
+        "PROMPT='ready> '; unsetopt PROMPT_SP; fpath=($HOME $fpath); autoload -U compinit; compinit -u\n",
+    );
+    let fish = "function fish_prompt; echo 'ready> '; end; function fish_greeting; end; \
+                source crane.fish";
+    executable("rc.fish", fish);
+    let lines = [
+        ("rep", "replay"),
+        ("replay --mer", "replay --merge"),
+        ("check-c", "check-config"),
+        ("top --by by", "top --by bytes"),
+        ("top --format j", "top --format json"),
+        ("replay --merge traf", "replay --merge traffic.pcap"),
+    ];
+    let (typed, expected): (Vec<&str>, Vec<&str>) = lines.into_iter().unzip();
+    for (shell, start) in [
+        ("bash", "bash --noprofile --rcfile rc.bash -i"),
+        ("zsh", "zsh -i"),
+        ("fish", "fish --private -C 'source rc.fish'"),
+    ] {
+        assert_eq!(press_tab(shell, start, folder, &typed), expected, "{shell}");
+    }
 }

@@ -163,6 +163,51 @@ fn expired_and_foreign_certificates_are_refused() {
 }
 
 #[test]
+fn a_certificate_that_is_its_own_authority_is_trusted_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificates = Certificates::new(folder.path());
+    certificates.sign_itself("server", "IP:127.0.0.1", "-1 hour");
+    certificates.sign_itself("other", "IP:127.0.0.1", "-1 hour");
+    let (_agent, port) = serving(folder.path(), "", TLS);
+    let url = format!("https://127.0.0.1:{port}");
+    let ask = |args: &[&str]| top(folder.path(), None, &[&["--agent", &url], args].concat());
+    certificates.curl("server", &[&url]).unwrap();
+    assert!(ask(&["--ca", "server.crt"]).unwrap().contains("10.0.0.1"));
+    let question = ["query", "--node", "10.0.0.1", "--agent", &url, "--ca"];
+    let mut query = Command::new(AGENT);
+    query.args(question).arg(folder.path().join("server.crt"));
+    assert!(query.output().unwrap().status.success());
+    // Several may be in the file.
+    let both = ["other.crt", "server.crt"].map(|name| {
+        let text = std::fs::read_to_string(folder.path().join(name));
+        text.unwrap()
+    });
+    std::fs::write(folder.path().join("both.crt"), both.concat()).unwrap();
+    assert!(ask(&["--ca", "both.crt"]).is_ok());
+
+    // Nobody has named it, or another one of the same kind.
+    for args in [&[][..], &["--ca", "other.crt"]] {
+        let error = ask(args).unwrap_err();
+        assert!(error.contains("name it with --ca"), "{error}");
+        assert!(!error.contains("http://"), "{error}");
+    }
+    // Its name and its dates count all the same.
+    certificates.sign_itself("server", "DNS:elsewhere.example", "-1 hour");
+    let refused = |why: &str| {
+        eventually(why, || {
+            let error = ask(&["--ca", "server.crt"]).err()?;
+            error.contains(why).then_some(error)
+        })
+    };
+    let error = refused("subjectAltName");
+    assert!(error.contains("elsewhere.example"), "{error}");
+    certificates.sign_itself("server", "IP:127.0.0.1", "-3 days");
+    refused("expired");
+    let error = certificates.curl("server", &[&url]).unwrap_err();
+    assert!(error.contains("expired"), "{error}");
+}
+
+#[test]
 fn clients_show_certificates_that_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::new(folder.path());

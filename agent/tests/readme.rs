@@ -43,6 +43,28 @@ fn the_readme_is_read_in_three_minutes() {
     assert!(text.lines().count() <= 150);
 }
 
+/// A line that stands apart from its table is shown as text.
+#[test]
+fn every_row_is_in_a_table_with_a_head() {
+    let docs = std::fs::read_dir(workspace().join("docs")).unwrap();
+    let pages = docs.map(|entry| entry.unwrap().path());
+    let readme = workspace().join("README.md");
+    for page in pages.chain([readme]).filter(|path| path.is_file()) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let is_row = line.starts_with('|');
+            let begins = is_row && (at == 0 || !lines[at - 1].starts_with('|'));
+            let below = lines.get(at + 1).copied().unwrap_or_default();
+            assert!(
+                !begins || below.starts_with("|---"),
+                "{page:?}, line {}: a row without a table",
+                at + 1
+            );
+        }
+    }
+}
+
 #[test]
 fn what_the_readme_shows_is_printed() {
     let folder = tempfile::tempdir().unwrap();

@@ -22,8 +22,9 @@ struct Instruction {
 }
 
 impl Program {
-    /// The program as libpcap made it; none if it asks for what only the kernel
-    /// knows of a live packet, like its direction.
+    /// The program as libpcap made it for a file: one for an interface may ask for
+    /// what only the kernel knows of a live packet, like its direction, and matches
+    /// nothing here. None if it cannot be read.
     pub fn new(compiled: &BpfProgram) -> Option<Self> {
         let instruction = |text: String| {
             let mut numbers = text.split(' ').map(str::parse::<u32>);
@@ -39,9 +40,7 @@ impl Program {
         let program: Option<Vec<_>> = instructions
             .map(|compiled| instruction(compiled.to_string()))
             .collect();
-        program
-            .filter(|all| !all.iter().any(asks_the_kernel))
-            .map(Self)
+        program.map(Self)
     }
 
     /// Whether a packet matches, of which `data` was captured and that had
@@ -107,11 +106,6 @@ impl Program {
             }
         }
     }
-}
-
-/// Offsets below 0 stand for what the kernel keeps beside a packet.
-fn asks_the_kernel(instruction: &Instruction) -> bool {
-    matches!(instruction.code, 0x20 | 0x28 | 0x30) && (instruction.value as i32) < 0
 }
 
 fn bytes<const N: usize>(data: &[u8], offset: u32, index: u32) -> Option<&[u8; N]> {
@@ -186,11 +180,5 @@ mod tests {
         assert!(!program("less 1000").matches(&data, 1500));
         // What is not there matches nothing, not even `not`.
         assert!(!program("not ether[70] = 1").matches(&data, 1500));
-    }
-
-    #[test]
-    fn what_only_the_kernel_knows_is_told_apart() {
-        assert!(Program::new(&compile(1, "inbound").unwrap()).is_none());
-        assert!(Program::new(&compile(113, "inbound").unwrap()).is_some());
     }
 }

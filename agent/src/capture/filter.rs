@@ -5,8 +5,10 @@
 //! count, starts no window and takes no time.
 
 use std::fmt::Display;
+use std::os::fd::AsRawFd;
 
-use pcap::{BpfProgram, Capture, Linktype};
+use pcap::{BpfProgram, Capture, Linktype, Offline};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::bpf::Program;
 use crate::config::ConfigError;
@@ -112,8 +114,7 @@ impl FileFilter {
             }
         };
         let (program, wire_len) = (&self.programs[at].1, packet.wire_len);
-        // libpcap expects the byte order of this machine.
-        if let Some(data) = turned(packet) {
+        if let Some(data) = with_known_family(packet) {
             return Ok(program.matches(&data, wire_len));
         }
         Ok(program.matches(packet.data, wire_len))
@@ -121,46 +122,69 @@ impl FileFilter {
 
     fn compile(&self, link: Link) -> Result<Program, String> {
         let expression = &self.expression;
-        let fault = |why: &str| {
-            let name = Linktype(dlt(link)).get_name();
-            let name = name.unwrap_or_else(|_| "unknown to libpcap".into());
-            format!(
-                "filter {expression:?} is not possible for link type {} ({name}): {why}",
-                link.0
-            )
+        let fault = |name: &str, why: &str| {
+            let link = link.0;
+            format!("filter {expression:?} is not possible for link type {link} ({name}): {why}")
         };
-        let compiled = compile(dlt(link), expression).map_err(|refusal| fault(refusal.reason()))?;
-        Program::new(&compiled).ok_or_else(|| fault("only a live capture can tell"))
+        let file = empty_file(link).map_err(|error| fault("not opened", &error.to_string()))?;
+        let name = file.get_datalink().get_name();
+        let name = name.unwrap_or_else(|_| "unknown to libpcap".into());
+        let compiled = file.compile(expression, true);
+        let compiled = compiled.map_err(|error| fault(&name, Refusal::new(error).reason()))?;
+        Program::new(&compiled).ok_or_else(|| fault(&name, "libpcap gives no program for it"))
     }
 }
 
-/// The number libpcap has on this system for a link type in a file.
-fn dlt(link: Link) -> i32 {
-    match link.0 {
-        100 => 11,
-        // Raw IP, as decoding has it.
-        12 | 14 | 101 => 12,
-        102 => 15,
-        103 => 16,
-        106 => 19,
-        246 => 18,
-        other => i32::try_from(other).unwrap_or(-1),
+/// A capture file of this link type, without packets, as libpcap has it open.
+///
+/// libpcap compiles otherwise for a file than for an interface. In a file, IPv6 behind
+/// a BSD loopback header has the number of any BSD, not only that of this machine, and
+/// what is known of live packets only, like their direction, is refused.
+fn empty_file(link: Link) -> anyhow::Result<Capture<Offline>> {
+    // Raw IP has several numbers, of which decoding knows these.
+    let number = match link.0 {
+        12 | 14 => 101,
+        other => other,
+    };
+    let mut head = 0xa1b2_c3d4u32.to_ne_bytes().to_vec();
+    head.extend([2u16, 4].map(u16::to_ne_bytes).concat());
+    head.extend([0, 0, 65535, number].map(u32::to_ne_bytes).concat());
+    let file = memfd_create("filter", MemfdFlags::CLOEXEC)?;
+    rustix::io::write(&file, &head)?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(Capture::from_file(path)?)
+}
+
+/// A packet behind a BSD loopback header, with a family as libpcap expects it: in the
+/// byte order of this machine (link type 0), and with the number of a BSD for IPv6, also
+/// where Linux has written it. None if it is so already.
+fn with_known_family(packet: &Packet<'_>) -> Option<Vec<u8>> {
+    /// IPv6 on Linux and, as one of three, on a BSD.
+    const IPV6: (u32, u32) = (10, 30);
+    let (head, rest) = packet.data.split_first_chunk::<4>()?;
+    let family = match packet.link.0 {
+        0 => u32::from_ne_bytes(*head),
+        108 => u32::from_be_bytes(*head),
+        _ => return None,
+    };
+    let mut known = family;
+    if packet.link.0 == 0 {
+        known = known.min(known.swap_bytes());
     }
+    if known == IPV6.0 {
+        known = IPV6.1;
+    }
+    if known == family {
+        return None;
+    }
+    let head = match packet.link.0 {
+        0 => known.to_ne_bytes(),
+        _ => known.to_be_bytes(),
+    };
+    Some([&head, rest].concat())
 }
 
-/// A packet with a family in the byte order of another machine, the other way
-/// round: BSD null, captured there.
-fn turned(packet: &Packet<'_>) -> Option<Vec<u8>> {
-    let family = packet.data.first_chunk::<4>()?;
-    let foreign = packet.link == Link(0) && u32::from_ne_bytes(*family) > 0xffff;
-    foreign.then(|| {
-        let mut data = packet.data.to_vec();
-        data[..4].reverse();
-        data
-    })
-}
-
-/// libpcap's program.
+/// libpcap's program for an interface.
 fn compile(dlt: i32, filter: &str) -> Result<BpfProgram, Refusal> {
     let compiled = Capture::dead(Linktype(dlt)).and_then(|dead| dead.compile(filter, true));
     compiled.map_err(Refusal::new)
@@ -203,6 +227,7 @@ mod tests {
             framed(228, &[]),
             framed(0, &[2, 0, 0, 0]),
             framed(0, &[0, 0, 0, 2]),
+            framed(12, &[]),
             framed(108, &[0, 0, 0, 2]),
             framed(9, &[0xff, 3, 0, 0x21]),
             framed(113, &[&[0; 14][..], &[8, 0]].concat()),

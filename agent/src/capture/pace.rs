@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::packet::NO_TIME;
 use crate::sketch::window::Bounds;
 
 /// The longest pause between packets that is kept: an hour.
@@ -105,8 +106,15 @@ impl Extent {
             apart: None,
             confirmed: false,
         };
-        if let Some(before) = self.before {
-            if is_leap(before.time, time) {
+        let dated = self.ends.is_some_and(|ends| is_leap(NO_TIME, ends.end));
+        match self.before {
+            None => {}
+            // The first with a time: the ones before do not say where it begins.
+            Some(_) if self.is_without_times() && is_leap(NO_TIME, time) => self.ends = None,
+            Some(before) if dated && before.time == NO_TIME && time == NO_TIME => {
+                next.apart = before.apart;
+            }
+            Some(before) if is_leap(before.time, time) => {
                 next.apart = Some(before.time);
                 // The first of all has nothing before it.
                 let start = before.apart.unwrap_or(0);
@@ -114,7 +122,8 @@ impl Extent {
                 if !before.confirmed && between {
                     self.include(before.time);
                 }
-            } else {
+            }
+            Some(before) => {
                 next.confirmed = true;
                 self.include(before.time);
                 self.include(time);
@@ -134,6 +143,12 @@ impl Extent {
         ends.end = ends.end.max(time);
     }
 
+    /// Whether no packet so far has said when it was captured.
+    fn is_without_times(&self) -> bool {
+        let last = self.before.map(|before| before.time);
+        last == Some(NO_TIME) && self.ends.is_none_or(|ends| ends.end == NO_TIME)
+    }
+
     /// What comes next is no neighbour of what came before.
     pub fn part(&mut self) {
         self.before = None;
@@ -144,11 +159,12 @@ impl Extent {
         self.ends
     }
 
-    /// The first and the last packet; none if there are none. The last one is
-    /// taken at its word if time has gone on: there is nothing after it.
+    /// The first and the last packet; none if there are none, or none with a time. The
+    /// last one is taken at its word if time has gone on: there is nothing after it.
     pub fn ends(&self) -> Option<Bounds> {
         let last = self.before?.time;
         match self.ends {
+            _ if self.is_without_times() => None,
             None => Some(Bounds {
                 start: last,
                 end: last,
@@ -193,6 +209,21 @@ mod tests {
         };
         assert_eq!(ends(&[]), None);
         assert_eq!(ends(&[7]), Some((7, 7)));
+        // Nobody knows when these were captured, but a clock may begin at 0.
+        assert_eq!(ends(&[NO_TIME, NO_TIME]), None);
+        assert_eq!(ends(&[NO_TIME, 9 * HOUR]), Some((9 * HOUR, 9 * HOUR)));
+        let late = [NO_TIME, NO_TIME, 9 * HOUR, 9 * HOUR + 5];
+        assert_eq!(ends(&late), Some((9 * HOUR, 9 * HOUR + 5)));
+        let between = [
+            9 * HOUR,
+            9 * HOUR + 5,
+            NO_TIME,
+            NO_TIME,
+            NO_TIME,
+            9 * HOUR + 7,
+        ];
+        assert_eq!(ends(&between), Some((9 * HOUR, 9 * HOUR + 7)));
+        assert_eq!(ends(&[0, 5, HOUR]), Some((0, HOUR)));
         let rare = [3 * HOUR, 6 * HOUR, 9 * HOUR];
         assert_eq!(ends(&rare), Some((3 * HOUR, 9 * HOUR)));
         let swapped = [HOUR + 2, HOUR, HOUR + 5, HOUR + 3];

@@ -9,7 +9,7 @@ use crate::cli::{Ask, Query, ReportFormat, Top};
 use crate::columns::Columns;
 use crate::endpoint::{Between, Endpoint};
 use crate::http::answers::{
-    self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, HeavyService, NodeAnswer,
+    self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, HeavyService, NodeAnswer, WindowTime,
 };
 use crate::http::client::{self, Agent};
 use crate::names::show;
@@ -48,14 +48,9 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         for node in &answer.interfaces {
             let peers = [("to", &node.fan_out), ("from", &node.fan_in)];
             let [to, from] = peers.map(|(way, fan)| report::answer::peers(way, fan, table.units));
-            table.push(&node.interface, node.window, "sent", &node.sent, to);
-            table.push(
-                &node.interface,
-                node.window,
-                "received",
-                &node.received,
-                from,
-            );
+            let place = place(&node.interface, node.window, &node.time);
+            table.push(&place, "sent", &node.sent, to);
+            table.push(&place, "received", &node.received, from);
         }
         return table.write(out);
     }
@@ -80,9 +75,10 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
             (false, true) => "pair",
             (false, false) => "sent",
         };
-        table.push(&flow.interface, flow.window, what, &flow.estimate, None);
+        let place = place(&flow.interface, flow.window, &flow.time);
+        table.push(&place, what, &flow.estimate, None);
         if let Some(back) = &flow.back {
-            table.push(&flow.interface, flow.window, "back", back, None);
+            table.push(&place, "back", back, None);
         }
     }
     table.write(out)
@@ -99,6 +95,16 @@ fn refuse_none<T>(ask: &Ask, interfaces: &[T]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// An interface and the window that answers for it, with its time.
+fn place(interface: &str, window: WindowName, time: &WindowTime) -> String {
+    let (interface, window) = (plain::text(interface), window.name());
+    let when = time.start.map_or_else(String::new, |start| {
+        let seconds = units::duration(time.seconds);
+        format!(": {}, {seconds}", units::time(start))
+    });
+    format!("{interface} ({window} window{when})")
+}
+
 /// What interfaces know, for people: a line on whom, then the answer in words.
 struct EstimateTable {
     lines: Vec<String>,
@@ -113,22 +119,13 @@ impl EstimateTable {
         }
     }
 
-    fn push(
-        &mut self,
-        interface: &str,
-        window: WindowName,
-        what: &str,
-        estimate: &Estimate,
-        peers: Option<String>,
-    ) {
-        let (interface, window) = (plain::text(interface), window.name());
+    fn push(&mut self, place: &str, what: &str, estimate: &Estimate, peers: Option<String>) {
         let never = match what {
             "pair" => "never occurred",
             _ => "nothing, for certain",
         };
         let answer = report::answer::lines(estimate, None, never, self.units);
-        self.lines
-            .push(format!("{interface} ({window} window), {what}"));
+        self.lines.push(format!("{place}, {what}"));
         let answer = answer.into_iter().chain(peers);
         self.lines.extend(answer.map(|line| format!("  {line}")));
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::capture::filter;
 use crate::cli::{Run, SketchArgs};
-use crate::config::{Config, ConfigError, Loaded, Profile};
+use crate::config::{Config, ConfigError, Loaded, Places, Profile};
 use crate::http;
 use crate::sketch::weights;
 
@@ -46,7 +46,8 @@ pub fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<L
 /// The configuration of a live capture, at its start and whenever it is read again:
 /// what the flags say is put over it, and it is checked.
 pub fn configure_run(args: &Run) -> anyhow::Result<Config> {
-    let mut config = configure(args.config.as_ref(), &args.sketch)?.config;
+    let loaded = configure(args.config.as_ref(), &args.sketch)?;
+    let mut config = loaded.config;
     if !args.listen.is_empty() {
         config.export.listen.clone_from(&args.listen);
     }
@@ -60,7 +61,7 @@ pub fn configure_run(args: &Run) -> anyhow::Result<Config> {
     if !args.exclude.is_empty() {
         config.capture.exclude.clone_from(&args.exclude);
     }
-    check(&config)?;
+    check(&config, &loaded.places)?;
     Ok(config)
 }
 
@@ -81,14 +82,17 @@ pub fn name_useless(loaded: &Loaded, serves: bool) {
 }
 
 /// Everything that can be wrong with the values of a configuration, apart from
-/// what only an open device tells.
-pub fn check(config: &Config) -> anyhow::Result<()> {
+/// what only an open device tells; errors name where the key is written.
+pub fn check(config: &Config, places: &Places) -> anyhow::Result<()> {
     if let Some(expression) = &config.capture.filter {
-        let place = format!("capture.filter = {expression:?}");
+        let place = format!("{} = {expression:?}", places.of("capture.filter"));
         filter::check(expression).map_err(|refusal| refusal.into_error(place))?;
     }
     let device = config.sketch.device;
-    let fault = |error| ConfigError::new(format_args!("sketch.device = \"{device}\""), error);
+    let fault = |error| {
+        let place = format!("{} = \"{device}\"", places.of("sketch.device"));
+        ConfigError::new(place, error)
+    };
     device.check().map_err(fault)?;
     if let Some(path) = config.sketch.weights.as_deref() {
         let loaded = match config.sketch.profile {
@@ -98,7 +102,7 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
         let fault = |error| {
             let profile = config.sketch.profile.name();
             ConfigError::new(
-                "sketch.weights",
+                places.of("sketch.weights"),
                 format_args!("{error:#} (for sketch.profile = \"{profile}\")"),
             )
         };

@@ -1,6 +1,7 @@
 //! One module for each command that does more than a few lines.
 
 mod ask;
+mod completions;
 mod configure;
 mod eval;
 mod manual;
@@ -13,10 +14,8 @@ mod train;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::CommandFactory;
-
 use crate::capture::{devices, synthetic};
-use crate::cli::{Cli, Command, SketchArgs};
+use crate::cli::{Command, SketchArgs};
 use crate::plain;
 
 pub use manual::command;
@@ -47,7 +46,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::CheckConfig { file } => {
             let loaded = configure::configure(Some(&file), &SketchArgs::default())?;
-            configure::check(&loaded.config)?;
+            configure::check(&loaded.config, &loaded.places)?;
             writeln!(out, "{}: ok", plain::path(&file))?;
         }
         Command::Sample {
@@ -61,12 +60,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Man { dir: Some(dir), .. } => manual::write_all(&dir)?,
         Command::Man { command, dir: None } => manual::write(command.as_deref(), &mut out)?,
-        Command::Completions { shell } => {
-            // Into memory first: the generator panics where it cannot write.
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "crane-agent", &mut script);
-            out.write_all(&script)?;
-        }
+        Command::Completions { shell } => completions::write(shell, &mut out)?,
     }
     Ok(ExitCode::SUCCESS)
 }

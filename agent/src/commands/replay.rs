@@ -42,7 +42,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     if !args.serve {
         config.export.web_config = None;
     }
-    configure::check(&config)?;
+    configure::check(&config, &loaded.places)?;
     if !args.listen.is_empty() {
         config.export.listen.clone_from(&args.listen);
     }

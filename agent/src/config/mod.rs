@@ -5,6 +5,7 @@ mod changes;
 pub mod length;
 mod names;
 pub mod pattern;
+mod places;
 mod read;
 pub mod size;
 pub mod small_file;
@@ -28,6 +29,7 @@ use crate::names::Names;
 use length::WindowLength;
 pub use names::NamedPrefix;
 use pattern::Pattern;
+pub use places::Places;
 pub use read::{ConfigError, Loaded};
 use size::Size;
 

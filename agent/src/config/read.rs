@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::{Spanned, Table};
 
+use super::places::Places;
 use super::variables::TOP;
 use super::{Config, variables};
 use crate::config::size::Size;
@@ -55,6 +56,8 @@ pub struct Loaded {
     pub config: Config,
     /// The keys that the file or a variable sets, like `window.length`.
     pub keys: Vec<String>,
+    /// Where they are set.
+    pub places: Places,
     /// Variables that look like ours and are none.
     pub strangers: Vec<String>,
 }
@@ -62,11 +65,14 @@ pub struct Loaded {
 impl Loaded {
     /// Reads the file, if any, the environment, and the file of names.
     pub fn from(path: Option<&PathBuf>) -> Result<Self, ConfigError> {
-        let (written, table) = match path {
+        let (written, table, mut places) = match path {
             Some(path) => read(path)?,
-            None => (Config::default(), Table::new()),
+            None => (Config::default(), Table::new(), Places::default()),
         };
         let found = variables::find()?;
+        for variable in &found.ours {
+            places.set(variable.key(), variable.name.clone());
+        }
         let (mut config, table) = variables::put_over(table, found.ours)?;
         // No variable stands for them, and these know their lines.
         config.names = written.names;
@@ -78,12 +84,13 @@ impl Loaded {
         Ok(Self {
             config,
             keys: keys.collect(),
+            places,
             strangers: found.strangers,
         })
     }
 }
 
-fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
+fn read(path: &Path) -> Result<(Config, Table, Places), ConfigError> {
     let fault = |line: Option<usize>, message: String| {
         let line = line.map_or_else(String::new, |line| format!(", line {line}"));
         ConfigError::new(format_args!("{}{line}", path.display()), message)
@@ -132,7 +139,7 @@ fn read(path: &Path) -> Result<(Config, Table), ConfigError> {
         fault(line, error.to_string())
     })?;
     let table = toml::from_str(&text).map_err(explain)?;
-    Ok((config, table))
+    Ok((config, table, Places::of_file(path, &text)))
 }
 
 /// The key that was meant, if an error is about one that there is not.
@@ -161,7 +168,7 @@ struct Written {
 }
 
 /// The line of a text that has this byte.
-fn line_of(text: &str, at: usize) -> usize {
+pub(super) fn line_of(text: &str, at: usize) -> usize {
     1 + text[..at].matches('\n').count()
 }
 
@@ -172,7 +179,7 @@ mod tests {
     fn read(text: &str) -> Result<Config, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        super::read(file.path()).map(|(config, _)| config)
+        super::read(file.path()).map(|(config, ..)| config)
     }
 
     #[test]
@@ -207,7 +214,7 @@ mod tests {
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 35] = [
+        let cases: [(&str, [&str; 4]); 36] = [
             (
                 "names_limit = 256\n",
                 ["line 1", "names_limit", "256", "1 to 255"],
@@ -297,6 +304,15 @@ mod tests {
             (
                 "[export]\nwatch = 3\n",
                 ["line 2", "watch", "3", "a list like [{ src"],
+            ),
+            (
+                "[export]\nwatch = [\"a,b\"]\n",
+                [
+                    "line 2",
+                    "watch",
+                    "\"a,b\"",
+                    "a pair like { src = \"10.0.0.1\"",
+                ],
             ),
             (
                 "[capture]\nsnaplne = 3\n",

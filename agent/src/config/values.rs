@@ -143,7 +143,10 @@ pub fn network_name<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Er
 
 /// The ends of a pair to watch, as they are written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a pair like { src = \"10.0.0.1\", dst = \"10.0.0.2\" }"
+)]
 pub struct Ends {
     src: IpAddr,
     dst: IpAddr,

@@ -74,11 +74,22 @@ pub struct Found {
 
 /// A variable that stands for a key.
 pub struct Variable {
-    name: String,
+    /// What it is called.
+    pub name: String,
     /// None for a key above all sections.
     section: Option<&'static str>,
     key: &'static str,
     text: String,
+}
+
+impl Variable {
+    /// The key with its section, like `window.length`.
+    pub fn key(&self) -> String {
+        match self.section {
+            Some(section) => format!("{section}.{}", self.key),
+            None => self.key.to_owned(),
+        }
+    }
 }
 
 /// Looks through the environment.

@@ -231,6 +231,34 @@ pub struct FlowAnswer {
     pub interfaces: Vec<InterfaceFlow>,
 }
 
+/// When a window was, in seconds since 1970. An agent that does not say so is older.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WindowTime {
+    /// When it began.
+    pub start: Option<f64>,
+    /// When it ends or ended.
+    pub end: Option<f64>,
+    /// How long it was, or is so far.
+    pub seconds: f64,
+}
+
+impl From<&WindowView> for WindowTime {
+    fn from(window: &WindowView) -> Self {
+        let WindowState {
+            start,
+            end,
+            seconds,
+            ..
+        } = window.into();
+        Self {
+            start,
+            end,
+            seconds,
+        }
+    }
+}
+
 /// What an interface knows of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InterfaceFlow {
@@ -238,6 +266,9 @@ pub struct InterfaceFlow {
     pub interface: String,
     /// The window.
     pub window: WindowName,
+    /// When it was.
+    #[serde(flatten)]
+    pub time: WindowTime,
     /// How much.
     pub estimate: Estimate,
     /// How much in the other direction, if that was asked for.
@@ -264,6 +295,9 @@ pub struct InterfaceNode {
     pub interface: String,
     /// The window.
     pub window: WindowName,
+    /// When it was.
+    #[serde(flatten)]
+    pub time: WindowTime,
     /// What it sent.
     pub sent: Estimate,
     /// What it received.

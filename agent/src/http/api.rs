@@ -176,6 +176,7 @@ async fn flow(
         Some(InterfaceFlow {
             interface: answer.interface,
             window: answer.window,
+            time: (&*answer.view).into(),
             estimate: answer.flows.first()?.into(),
             back: answer.flows.get(1).map(Into::into),
         })
@@ -217,6 +218,7 @@ async fn node(
             pairs,
             interface: answer.interface,
             window: answer.window,
+            time: (&*answer.view).into(),
             sent,
             received,
             fan_out,

@@ -11,10 +11,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConnection, StreamOwned};
+use tokio_rustls::rustls::{CertificateError, ClientConnection, Error, StreamOwned};
 
 use super::answers::ErrorAnswer;
-use super::tls;
+use super::{own_certificate, tls};
 
 /// How long the agent may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -144,12 +144,39 @@ impl Agent {
         let host = host.trim_matches(['[', ']']).to_owned();
         let mut connection = ClientConnection::new(config, ServerName::try_from(host)?)?;
         while connection.is_handshaking() {
-            connection.complete_io(&mut stream).with_context(|| {
-                let at = &self.at;
-                format!("no TLS with the agent at {at} (one without it is asked at http://…)")
+            let done = connection.complete_io(&mut stream);
+            done.map_err(|error| {
+                let (at, advice) = (&self.at, self.advice(&error));
+                anyhow::Error::new(error).context(format!("no TLS with the agent at {at}{advice}"))
             })?;
         }
         Ok(StreamOwned::new(connection, stream))
+    }
+
+    /// What to do about a handshake that has failed.
+    fn advice(&self, error: &std::io::Error) -> &'static str {
+        let error = error.get_ref().and_then(|error| error.downcast_ref());
+        match (error, &self.ca) {
+            (Some(error), _) if own_certificate::may_sign(error) => {
+                ": its certificate is its own authority (self-signed). Copy that file from the \
+                 agent and name it with --ca FILE"
+            }
+            (Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)), None) => {
+                ": name the certificate of the authority that has signed its own with --ca FILE"
+            }
+            (Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)), Some(_)) => {
+                ": the file of --ca is neither its certificate nor that of the authority that \
+                 has signed it"
+            }
+            (
+                Some(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+                    ..
+                })),
+                _,
+            ) => ": ask it by a name or an address that its certificate has as a subjectAltName",
+            (Some(Error::InvalidCertificate(_)), _) => "",
+            _ => " (one without it is asked at http://…)",
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod history;
 mod inside;
 mod listeners;
 mod lists;
+mod own_certificate;
 pub mod page;
 mod passwords;
 mod permits;

@@ -10,6 +10,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
+use super::own_certificate::OwnCertificate;
 use crate::config::size::Size;
 use crate::config::web::{Tls, TlsVersion};
 use crate::config::{ConfigError, small_file};
@@ -19,9 +20,14 @@ const MOST: Size = Size(4 << 20);
 /// Whom a machine trusts, where Debian and most others keep it.
 const TRUSTED: &str = "/etc/ssl/certs/ca-certificates.crt";
 
+/// The ciphers.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
 /// The end of the server.
 pub fn server(tls: &Tls) -> Result<Arc<ServerConfig>, ConfigError> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = provider();
     let versions = [(TlsVersion::Tls12, &TLS12), (TlsVersion::Tls13, &TLS13)];
     let spoken = tls.min_version..=tls.max_version;
     let versions: Vec<&'static SupportedProtocolVersion> = versions
@@ -65,9 +71,15 @@ pub fn client(
     ca: Option<&Path>,
     identity_files: Option<(&Path, &Path)>,
 ) -> anyhow::Result<Arc<ClientConfig>> {
-    let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
-    let roots = match ca {
-        Some(path) => roots(path)?,
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match ca {
+        Some(path) => {
+            let verifier = OwnCertificate::new(certificates(path)?, roots(path)?)?;
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+        }
         None => {
             let mut roots = RootCertStore::empty();
             let path = Path::new(TRUSTED);
@@ -75,12 +87,9 @@ pub fn client(
                 .map_err(|error| anyhow::anyhow!("{error}; name whom to trust with --ca"))?;
             // Some that machines trust are too old to be understood.
             roots.add_parsable_certificates(trusted);
-            roots
+            builder.with_root_certificates(roots)
         }
     };
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots);
     let config = match identity_files {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {

@@ -55,6 +55,8 @@ fn write_traffic(
     if let Some((start, seconds)) = span.start.zip(span.seconds) {
         let (start, seconds) = (units::time(start), units::duration(seconds));
         writeln!(out, "  {start}, {seconds}")?;
+    } else if packets > 0 {
+        writeln!(out, "  packets without time stamps")?;
     }
     let (count, size) = (units.count(packets), units.bytes(bytes));
     match span.rate(packets).zip(span.rate(bytes)) {

@@ -100,6 +100,8 @@ pub struct Answer {
     pub interface: String,
     /// The window.
     pub window: WindowName,
+    /// Its picture without any lists.
+    pub view: Box<WindowView>,
     /// What was sent, and sent back if that was asked; or what is known of the
     /// node as source and as destination.
     pub flows: Vec<Flow<()>>,

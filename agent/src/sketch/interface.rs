@@ -385,6 +385,7 @@ impl Interface {
             Ok(Answer {
                 interface: self.name.clone(),
                 window,
+                view: Box::new(found.view_alone(until)),
                 flows: sketches.answer(about, self.names())?,
                 peers: sketches.peers(about),
                 lists: lists.map(Box::new),

@@ -33,6 +33,17 @@ impl Certificates {
         self.issue(command.args(["2020-01-01 00:00:00", "openssl"]), name, ca);
     }
 
+    /// One that is its own authority, as the documents have it made; good for a day
+    /// from `since` on.
+    pub fn sign_itself(&self, name: &str, alternative: &str, since: &str) {
+        let mut command = Command::new("faketime");
+        command.args([since, "openssl", "req", "-addext"]);
+        command.arg(format!("subjectAltName={alternative}"));
+        // As in the configuration that openssl comes with.
+        command.args(["-addext", "basicConstraints=critical,CA:TRUE"]);
+        self.make(&mut command, name, "1");
+    }
+
     fn issue(&self, command: &mut Command, name: &str, ca: &str) {
         let file = |ending: &str| format!("{ca}.{ending}");
         command.args(["req", "-CA", &file("crt"), "-CAkey", &file("key")]);

@@ -62,6 +62,15 @@ impl Buffer {
         Ok(&self.bytes[start..start + length])
     }
 
+    /// What lies ahead: of a file `wanted` bytes if there are as many, of a pipe what
+    /// has come already.
+    pub fn ahead(&mut self, wanted: usize) -> Result<&[u8], Damage> {
+        if self.input.length().is_some() {
+            self.peek(wanted)?;
+        }
+        Ok(&self.bytes[self.start..self.end])
+    }
+
     #[cold]
     fn fill(&mut self, wanted: usize) -> Result<(), Damage> {
         if self.start + wanted > self.bytes.len() || self.start == self.end {

@@ -1,12 +1,18 @@
 //! The newer capture format: blocks in sections, several interfaces.
+//!
+//! Simple packets have no time. They take that of the packet before; if there is none,
+//! that of the first one behind them that has a time and is not too far ahead.
+
+use std::io::Cursor;
 
 use super::CaptureInterface;
 use super::buffer::Buffer;
 use super::clock::Clock;
 use super::damage::Damage;
+use super::input::Input;
 use super::interfaces::Interfaces;
 use super::order::Order;
-use crate::packet::{Link, Packet};
+use crate::packet::{Link, NO_TIME, Packet};
 
 /// Type of the block that starts a section; the same in either byte order.
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -19,6 +25,8 @@ const ENHANCED_PACKET: u32 = 6;
 const BLOCK_HEAD: usize = 12;
 /// Longer blocks are damage.
 const MAX_BLOCK: usize = 16 << 20;
+/// How far the first packet with a time may be ahead of one without.
+const LOOK_AHEAD: usize = 256 << 10;
 /// Longer names are cut.
 const MAX_NAME: usize = 255;
 
@@ -35,8 +43,11 @@ pub struct Pcapng {
     section: Vec<Described>,
     /// The interfaces of the file.
     interfaces: Interfaces,
-    /// Time of the packet before.
-    time: u64,
+    /// Time of the packet before, or of the first one that has a time; none while
+    /// that is not known.
+    time: Option<u64>,
+    /// Whether that first one was looked for.
+    looked_ahead: bool,
 }
 
 /// An interface as a section describes it.
@@ -52,7 +63,7 @@ struct Described {
 /// A packet in its block.
 struct Found {
     interface: Described,
-    time: u64,
+    time: Option<u64>,
     start: usize,
     captured: usize,
     wire_len: u32,
@@ -72,7 +83,8 @@ impl Pcapng {
             order,
             section: Vec::new(),
             interfaces: Interfaces::default(),
-            time: 0,
+            time: None,
+            looked_ahead: false,
         }))
     }
 
@@ -117,19 +129,24 @@ impl Pcapng {
                     let interface = self.order.u16(block, 8);
                     break (length, self.timed(block, interface.into())?);
                 }
-                SIMPLE_PACKET => break (length, self.simple(block)?),
+                SIMPLE_PACKET => {
+                    let found = self.simple(block)?;
+                    break (length, self.with_time(found, bytes)?);
+                }
                 SECTION => self.start_section(block)?,
                 INTERFACE => self.describe(block)?,
                 _ => {}
             }
             bytes.take(length)?;
         };
-        self.time = found.time;
+        if found.time.is_some() {
+            self.time = found.time;
+        }
         let block = bytes.take(length)?;
         Ok(Some(Packet {
             data: &block[found.start..found.start + found.captured],
             wire_len: found.wire_len,
-            time: found.time,
+            time: found.time.unwrap_or(NO_TIME),
             link: found.interface.link,
             interface: found.interface.index,
         }))
@@ -152,7 +169,7 @@ impl Pcapng {
         }
         let ticks = u64::from(word(12)) << 32 | u64::from(word(16));
         Ok(Found {
-            time: interface.clock.nanoseconds(ticks),
+            time: Some(interface.clock.nanoseconds(ticks)),
             interface,
             start: 28,
             captured,
@@ -160,7 +177,7 @@ impl Pcapng {
         })
     }
 
-    /// A packet without a time; it gets that of the packet before.
+    /// A packet without a time of its own.
     fn simple(&self, block: &[u8]) -> Result<Found, Damage> {
         let interface = self.interface(0)?;
         let wire_len = self.order.u32(block, 8);
@@ -170,11 +187,42 @@ impl Pcapng {
         };
         Ok(Found {
             interface,
-            time: self.time,
+            time: None,
             start: 12,
             captured: (block.len() - 16).min(wire_len.min(snaplen) as usize),
             wire_len,
         })
+    }
+
+    /// Gives a packet without a time that of another one, see the head of this module.
+    fn with_time(&mut self, found: Found, bytes: &mut Buffer) -> Result<Found, Damage> {
+        if self.time.is_none() && !self.looked_ahead {
+            self.looked_ahead = true;
+            self.time = self.time_ahead(bytes)?;
+        }
+        Ok(Found {
+            time: self.time,
+            ..found
+        })
+    }
+
+    /// The time of the first packet from here on that has one.
+    #[cold]
+    fn time_ahead(&self, bytes: &mut Buffer) -> Result<Option<u64>, Damage> {
+        let ahead = bytes.ahead(LOOK_AHEAD)?.to_vec();
+        let mut ahead = Buffer::new(Input::new(Cursor::new(ahead))?);
+        let mut reader = Self {
+            order: self.order,
+            section: self.section.clone(),
+            interfaces: Interfaces::default(),
+            time: None,
+            looked_ahead: true,
+        };
+        // Damage is met again when it is reached.
+        while reader.time.is_none()
+            && let Ok(Some(_)) = reader.next(&mut ahead)
+        {}
+        Ok(reader.time)
     }
 
     #[inline]
@@ -292,6 +340,43 @@ mod tests {
             assert_eq!((file.packets(), file.offset()), (4, file.position()));
             let names = file.interfaces().iter().map(|i| i.name.as_deref());
             assert_eq!(names.collect::<Vec<_>>(), [Some("eth0"), None]);
+        }
+    }
+
+    /// Times of the packets of a file.
+    fn times(blocks: &Blocks) -> Vec<u64> {
+        let mut file = file(&blocks.bytes).unwrap();
+        let mut times = Vec::new();
+        while let Some(packet) = file.next().unwrap() {
+            times.push(packet.time);
+        }
+        times
+    }
+
+    #[test]
+    fn packets_without_a_time_have_that_of_another() {
+        for order in [Order::Big, Order::Little] {
+            let mut blocks = Blocks::new(order);
+            blocks.interface(1, 0, &[]);
+            blocks.simple(2, b"12");
+            assert_eq!(times(&blocks), [NO_TIME]);
+            blocks.simple(2, b"34");
+            // The clock of the first that has a time is described behind the others.
+            blocks.interface(1, 0, &[NANOSECONDS]);
+            blocks.enhanced(1, 7_000_000_005, b"ab", 2);
+            blocks.simple(2, b"56");
+            blocks.enhanced(0, 8_000_000, b"cd", 2);
+            blocks.simple(2, b"78");
+            let (first, second) = (7_000_000_005, 8_000_000_000);
+            let expected = [first, first, first, first, second, second];
+            assert_eq!(times(&blocks), expected);
+            // One that comes too late tells nothing about the others.
+            let mut blocks = Blocks::new(order);
+            blocks.interface(1, 0, &[]);
+            blocks.simple(2, b"12");
+            blocks.block(0x0bad, &vec![0; LOOK_AHEAD]);
+            blocks.enhanced(0, 8_000_000, b"ab", 2);
+            assert_eq!(times(&blocks), [NO_TIME, second]);
         }
     }
 

@@ -105,6 +105,11 @@ impl Window {
         self.view_of(Hitters::of(pairs, top), until)
     }
 
+    /// The same without any lists.
+    pub fn view_alone(&self, until: Until) -> WindowView {
+        self.view_of(Hitters::default(), until)
+    }
+
     fn view_of(&self, pairs: Hitters<Pair>, until: Until) -> WindowView {
         WindowView {
             start: (self.start < u64::MAX).then_some(self.start),
