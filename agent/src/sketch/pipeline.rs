@@ -59,6 +59,9 @@ pub enum Mode {
         wanted: Wanted,
         /// Answer queries about files that have ended.
         serve: bool,
+        /// Whether packets come at the speed of a capture, and someone may look at them
+        /// meanwhile: then they do not wait long for a full batch.
+        linger: bool,
         /// Store packets; otherwise they are only decoded.
         sketch: bool,
     },
@@ -95,6 +98,8 @@ pub struct Pipeline {
     origin: Instant,
     /// Windows of the run before, and who saves those of this one.
     saved: Option<(Folder, JoinHandle<()>)>,
+    /// What these are saved with.
+    settings: Option<Arc<Settings>>,
     worker: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -105,10 +110,19 @@ impl Pipeline {
         let names = config.networks.clone();
         let (sharing, windows, cut, keep_ended) = match mode {
             Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
-            Mode::Replay { window, serve, .. } => {
+            Mode::Replay {
+                window,
+                serve,
+                linger,
+                ..
+            } => {
                 // Of one window, as much as a live one has: the same answers.
                 let windows = if window.is_some() { 3 } else { 2 };
-                (1, windows, Cut::Count, serve)
+                let cut = match linger {
+                    true => Cut::Linger(config.sketch.linger()),
+                    false => Cut::Count,
+                };
+                (1, windows, cut, serve)
             }
         };
         let budget = Budget::new(&config.sketch, sharing, windows, blueprint.least())?;
@@ -126,6 +140,8 @@ impl Pipeline {
             lists: lists(config, top),
             keep_ended,
             publishes: keep_ended || matches!(mode, Mode::Live(..)),
+            // A replay ends with a fault: its answers would not be those of the file.
+            recovers: matches!(mode, Mode::Live(..)),
             names: names.clone(),
             snapshot: Arc::clone(&snapshot),
         };
@@ -147,6 +163,7 @@ impl Pipeline {
             granted: HashMap::new(),
             origin: Instant::now(),
             saved: None,
+            settings: None,
             worker: Some(worker),
         })
     }
@@ -155,7 +172,7 @@ impl Pipeline {
     /// windows there. To be called before an interface is added.
     pub fn keep_windows(&mut self, mut folder: Folder, key: &Key) -> anyhow::Result<()> {
         let settings = Settings::of(&self.config, &key.secret, self.blueprint.weights());
-        let left = folder.look(settings)?;
+        let left = folder.look(settings.clone())?;
         if let (Some(left), &Mode::Live(_, length)) = (left, &self.mode) {
             // All turn together, those that begin now as well.
             let end = Instant::now() + Duration::from_nanos(left);
@@ -166,6 +183,7 @@ impl Pipeline {
         let sent = self.handle.send(Request::Save(saver));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
         self.saved = Some((folder, thread));
+        self.settings = Some(Arc::new(settings));
         Ok(())
     }
 
@@ -225,6 +243,7 @@ impl Pipeline {
             blueprint: Arc::clone(&self.blueprint),
             budget,
             names: self.names.clone(),
+            settings: self.settings.clone(),
         })?;
         if let Some((folder, _)) = &mut self.saved {
             folder.take_up(name, |window, sketches| {
@@ -379,6 +398,7 @@ mod tests {
                 window: None,
                 wanted: Wanted::default(),
                 serve,
+                linger: false,
                 sketch: true,
             };
             let mut pipeline =
