@@ -131,8 +131,10 @@ fn only_a_reload_lowers_the_protection_and_only_in_words() {
     ] {
         fs::write(&web, cut).unwrap();
         agent.signal("-HUP");
-        let line = agent.wait_for_line("not reloaded");
-        assert!(line.contains(says) && line.contains("web.yml"), "{line}");
+        let line = agent.wait_for_line(" configuration");
+        for part in ["not reloaded", says, "web.yml"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
         thread::sleep(A_LOOK);
         assert!(is_refused(), "{cut:?}");
     }
@@ -314,14 +316,17 @@ fn a_key_that_others_know_and_a_folder_they_write_to_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (state, key) = (folder.path().join("state"), folder.path().join("state/key"));
     let command = || {
-        let mut command = Cable::command(&cable.left, AGENT);
-        command.args(["run", "-i", "cable", "--state"]).arg(&state);
+        // One that is not refused does not run for ever.
+        let mut command = Cable::command(&cable.left, "timeout");
+        command.args(["10", AGENT, "run", "-i", "cable", "--state"]);
+        command.arg(&state);
         command.stderr(Stdio::piped());
         command
     };
     let starts = || {
         let mut agent = Running::start(&mut command());
         agent.wait_for_line("metrics are at");
+        agent.stop("-TERM");
     };
     starts();
     let good = fs::read(&key).unwrap();
