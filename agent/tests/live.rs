@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, fetch, ip};
-use common::{AGENT, Running, eventually, series};
+use common::{AGENT, Running, address, eventually, frame, free_port, get, series, write_pcap};
 
 #[test]
 fn what_was_sent_is_what_prometheus_shows() {
@@ -258,6 +258,33 @@ fn packets_that_wait_for_a_full_batch_count_in_the_window_they_came_in() {
     });
     let took = start.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}: they lingered");
+}
+
+/// A replay at the speed of a capture is shown as one is.
+#[test]
+fn a_slow_replay_shows_its_packets_before_a_batch_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames = vec![frame(address(1), address(2), 100); 300];
+    write_pcap(&folder.path().join("slow.pcap"), &frames);
+    let port = free_port();
+    let mut command = Command::new(AGENT);
+    // Their stamps are a millisecond apart: ten packets a second.
+    command.args(["replay", "slow.pcap", "--serve", "--speed", "0.01"]);
+    command.arg(format!("--listen=127.0.0.1:{port}"));
+    command.current_dir(folder.path()).stdout(Stdio::null());
+    let mut agent = Running::start(command.stderr(Stdio::piped()));
+    agent.wait_for_line("metrics are at");
+    let start = Instant::now();
+    let (packets, listed) = eventually("packets", || {
+        let (_, text) = get(port, "/metrics")?;
+        let labels = [("interface", "slow.pcap")];
+        let packets = series(&text, "crane_sketch_edges_total", &labels)?;
+        let listed = series(&text, "crane_heavy_hitter_packets", &[("src", "10.0.0.1")])?;
+        (packets >= 5.0).then_some((packets, listed))
+    });
+    let took = start.elapsed();
+    assert!(packets < 100.0 && listed > 0.0, "{packets} {listed}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
 /// What makes a program believe that the wall clock jumps.

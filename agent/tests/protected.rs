@@ -219,7 +219,8 @@ fn clients_show_certificates_that_are_checked() {
     let web = |auth: &str, more: &str| {
         format!("{TLS}  client_ca_file: ca.crt\n  client_auth_type: {auth}\n{more}")
     };
-    let (_agent, port) = serving(folder.path(), "", &web("RequireAndVerifyClientCert", ""));
+    let optional = web("VerifyClientCertIfGiven", "");
+    let (_agent, port) = serving(folder.path(), "", &optional);
     let url = format!("https://127.0.0.1:{port}/metrics");
     let ask = |name: &str, more: &[&str]| {
         let (cert, key) = (format!("{name}.crt"), format!("{name}.key"));
@@ -231,8 +232,20 @@ fn clients_show_certificates_that_are_checked() {
         };
         certificates.curl("ca", &[identity, more].concat())
     };
+    // Who has one has a good one.
+    for name in ["", "client"] {
+        assert_eq!(ask(name, &[]).unwrap().0, 200, "{name:?}");
+    }
+    assert!(ask("stranger", &[]).is_err());
+
+    let required = web("RequireAndVerifyClientCert", "  min_version: TLS13\n");
+    std::fs::write(folder.path().join("web.yml"), required).unwrap();
+    eventually("no answer without a certificate", || {
+        ask("", &[]).is_err().then_some(())
+    });
     assert_eq!(ask("client", &[]).unwrap().0, 200);
-    for name in ["", "stranger", "late"] {
+    assert!(ask("client", &["--tls-max", "1.2"]).is_err());
+    for name in ["stranger", "late"] {
         assert!(ask(name, &[]).is_err(), "{name:?}");
     }
     let args = ["--agent", &url, "--ca", "ca.crt"];
@@ -243,14 +256,6 @@ fn clients_show_certificates_that_are_checked() {
             .contains("10.0.0.1")
     );
     assert!(top(folder.path(), None, &args).is_err());
-
-    // Who has one has a good one.
-    let optional = web("VerifyClientCertIfGiven", "  min_version: TLS13\n");
-    std::fs::write(folder.path().join("web.yml"), optional).unwrap();
-    eventually("an answer without a certificate", || ask("", &[]).ok());
-    assert_eq!(ask("client", &[]).unwrap().0, 200);
-    assert!(ask("stranger", &[]).is_err());
-    assert!(ask("client", &["--tls-max", "1.2"]).is_err());
 }
 
 #[test]
@@ -288,7 +293,7 @@ fn certificates_and_users_change_without_a_restart() {
     std::fs::write(folder.path().join("web.yml"), "basic_auth_user:\n").unwrap();
     std::thread::sleep(Duration::from_millis(1100));
     assert_eq!(status("foreign", "alice:new").unwrap().0, 200);
-    let warning = agent.wait_for_line("WARN");
+    let warning = agent.wait_for_line("ERROR");
     let named = warning.contains("web.yml, line 1") && warning.contains("basic_auth_user");
     assert!(named, "{warning}");
 }

@@ -1,14 +1,16 @@
 //! Live capture where the machine is in the way: another `/sys`, no file
-//! descriptors, a name server that does not answer.
+//! descriptors, a name that is no text, a name server that does not answer.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::net::{Cable, LEFT, ip};
-use common::{AGENT, Running, eventually, series};
+use common::{AGENT, Running, eventually, series, stderr};
 
 fn of(cable: &Cable, name: &str, interface: &str) -> Option<f64> {
     series(&cable.metrics(), name, &[("interface", interface)])
@@ -43,6 +45,55 @@ fn a_network_namespace_is_enough() {
     agent.wait_for_line("capture lost");
     cable.plug();
     agent.wait_for_line("capture is back");
+}
+
+/// libpcap's wrapper wants text; the kernel takes any bytes.
+#[test]
+fn an_interface_whose_name_is_no_text_is_named_and_left_out() {
+    let Some(cable) = Cable::lay() else { return };
+    let name = OsStr::from_bytes(b"v\xff\xfe");
+    let plug = |name: &OsStr| {
+        let link = ["-n", &cable.left, "link"];
+        let mut add = Command::new("ip");
+        add.args(link).arg("add").arg(name);
+        add.args(["type", "veth", "peer", "name", "other"]);
+        assert!(add.status().unwrap().success());
+        for name in [name, OsStr::new("other")] {
+            let mut up = Command::new("ip");
+            up.args(link).arg("set").arg(name).arg("up");
+            assert!(up.status().unwrap().success());
+        }
+    };
+    let mut agent = cable.capture(&[]);
+    plug(name);
+    // One that comes later as well as one that is there at the start.
+    for started_after in [false, true] {
+        if started_after {
+            let mut command = Cable::command(&cable.left, AGENT);
+            agent = Running::start(command.arg("run").stderr(Stdio::piped()));
+        }
+        eventually("the others", || of(&cable, "crane_interface_up", "other"));
+        agent.stop("-TERM");
+        let line = agent.wait_for_line(" is not captured");
+        for part in ["WARN", r"interface v\xff\xfe", "not UTF-8"] {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+
+    let listed = Cable::command(&cable.left, AGENT)
+        .arg("interfaces")
+        .output();
+    let listed = listed.unwrap();
+    assert!(listed.status.success(), "{}", stderr(&listed));
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line(r"v\xff\xfe ").contains("not UTF-8"), "{listed}");
+    let cable = line("cable ");
+    assert!(
+        cable.contains(" up ") && cable.ends_with(" 10.200.0.1"),
+        "{listed}"
+    );
+    assert!(line("lo ").ends_with(" 127.0.0.1"), "{listed}");
 }
 
 #[test]

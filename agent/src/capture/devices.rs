@@ -1,11 +1,12 @@
-//! The devices of libpcap, and why one cannot be captured.
+//! The network interfaces of this machine, and why one cannot be captured.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::Context;
-use pcap::Device;
 
-use super::netlink;
+use super::netlink::{self, Known};
 use crate::config::size::Size;
 use crate::config::small_file;
 
@@ -57,11 +58,40 @@ fn has_demo(makefile: &Path) -> bool {
     text.contains("\ndemo:") && text.contains("crane-agent")
 }
 
-/// Network interfaces of this machine, without libpcap's pseudo devices.
+/// Why an interface whose name is not UTF-8 is left out, and what to do.
+pub const UNREADABLE: &str =
+    "its name is not UTF-8, which libpcap cannot be told; rename it with `ip link set … name …`";
+
+/// A network interface of this machine.
+pub struct Device {
+    /// Its name, in which bytes that are no text are written out.
+    pub name: String,
+    /// Whether it is up.
+    pub up: bool,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Why it cannot be captured, if that is certain.
+    pub fault: Option<&'static str>,
+}
+
+/// Network interfaces of this machine: first those that are up, and loopback behind others.
 pub fn list() -> anyhow::Result<Vec<Device>> {
     let failed = "interfaces cannot be listed";
-    let mut devices = Device::list().map_err(explain).context(failed)?;
-    let known = netlink::all().map_err(explain).context(failed)?;
-    devices.retain(|device| known.iter().any(|(name, _)| *name == device.name));
-    Ok(devices)
+    let links = netlink::all().map_err(explain).context(failed)?;
+    let mut addresses: HashMap<u32, Vec<IpAddr>> = HashMap::new();
+    for (index, address) in netlink::addresses().map_err(explain).context(failed)? {
+        addresses.entry(index).or_default().push(address);
+    }
+    let named = links.named.into_iter().map(|link| (link, None));
+    let unreadable = links.unreadable.into_iter();
+    let unreadable = unreadable.map(|link| (link, Some(UNREADABLE)));
+    let mut all: Vec<_> = named.chain(unreadable).collect();
+    all.sort_by_key(|((_, known), _)| (!known.up, known.loopback, known.index));
+    let device = |((name, known), fault): ((String, Known), _)| Device {
+        name,
+        up: known.up,
+        addresses: addresses.remove(&known.index).unwrap_or_default(),
+        fault,
+    };
+    Ok(all.into_iter().map(device).collect())
 }

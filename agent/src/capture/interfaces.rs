@@ -5,7 +5,7 @@
 //! One that came is handed to a capture thread. One that went is kept, with its
 //! windows and counters, in case it comes back, and forgotten after two windows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use arc_swap::ArcSwap;
 
+use super::captured::{Captured, Difference};
 use super::devices;
 use super::live::LiveInterface;
-use super::netlink::{self, Changes, Known};
+use super::netlink::{self, Changes, Known, Links};
 use super::open::Settings;
 use super::sink::PacketSink;
 use super::thread::{CaptureThread, Message};
@@ -26,7 +27,6 @@ use crate::config::{self, Config};
 use crate::log::RateLimit;
 use crate::sketch::pipeline::{Extent, Pipeline};
 use crate::sketch::summary::Summary;
-use crate::tally::Tally;
 
 /// Pause between two lists, however many messages come.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -45,25 +45,15 @@ pub struct Interfaces {
     listed_at: Instant,
     captured: BTreeMap<String, Captured>,
     threads: Vec<CaptureThread>,
+    /// How many interfaces each of them has.
+    loads: Vec<usize>,
+    /// Interfaces that cannot be captured because of their names, which was said.
+    unreadable: BTreeSet<String>,
     /// How many interfaces the buffers are cut for.
     shares: usize,
     waiting: Arc<ArcSwap<Vec<String>>>,
     shortage: RateLimit,
     stop: &'static AtomicBool,
-}
-
-/// An interface that is captured, or was a while ago.
-struct Captured {
-    /// Which thread captures it.
-    thread: usize,
-    /// What is known of it.
-    known: Known,
-    tally: Arc<Tally>,
-    /// Since when it is gone.
-    gone: Option<Instant>,
-    /// Whether it is being forgotten: until the worker has ended it, another of
-    /// its name would be a second one.
-    leaving: bool,
 }
 
 impl Interfaces {
@@ -80,6 +70,8 @@ impl Interfaces {
             listed_at: Instant::now(),
             captured: BTreeMap::new(),
             threads: Vec::new(),
+            loads: Vec::new(),
+            unreadable: BTreeSet::new(),
             shares: 1,
             waiting: Arc::default(),
             shortage: RateLimit::default(),
@@ -90,7 +82,7 @@ impl Interfaces {
     /// The names of those that are there, and a warning for those that are not.
     pub fn there(&self) -> anyhow::Result<Vec<String>> {
         self.wanted.check()?;
-        let links = list()?;
+        let links = list()?.named;
         let there = self.wanted.among(&links, |_| false);
         let all: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
         let all = all.join(", ");
@@ -111,12 +103,14 @@ impl Interfaces {
     /// it is back; if none can be opened, that is an error.
     pub fn start(&mut self, pipeline: &mut Pipeline) -> anyhow::Result<()> {
         let links = list()?;
-        let there = self.wanted.among(&links, |_| false);
+        self.name_unreadable(&links);
+        let links = links.named;
+        let there: HashSet<&str> = self.wanted.among(&links, |_| false).into_iter().collect();
         self.share_out(pipeline, there.len());
         let mut failed = Vec::new();
         for (name, known) in links
             .iter()
-            .filter(|(name, _)| there.contains(&name.as_str()))
+            .filter(|(name, _)| there.contains(name.as_str()))
         {
             let thread = self.thread()?;
             let mut interface = self.prepare(pipeline, name)?;
@@ -199,7 +193,9 @@ impl Interfaces {
         }
         let ended: Vec<Summary> = pipeline.ended().collect();
         for summary in &ended {
-            self.captured.remove(&summary.name);
+            if let Some(captured) = self.captured.remove(&summary.name) {
+                self.loads[captured.thread] -= 1;
+            }
         }
         // After a stop all end, and none shall begin again.
         if !ended.is_empty() && !self.stop.load(Relaxed) {
@@ -232,37 +228,17 @@ impl Interfaces {
                 return;
             }
         };
-        for (name, captured) in &mut self.captured {
-            let known = links.iter().find(|(other, _)| other == name);
-            if captured.note(known.map(|(_, known)| *known)) {
-                self.threads[captured.thread].tell(Message::Look(name.clone()));
-            }
+        self.name_unreadable(&links);
+        let captured = &mut self.captured;
+        let found = Difference::find(links.named, captured, &self.wanted, self.keep);
+        for name in found.changed {
+            self.tell(&name, Message::Look(name.clone()));
         }
-        // One that is gone is still wanted, for a while.
-        let mut all = links;
-        for (name, captured) in &self.captured {
-            if captured
-                .gone
-                .is_some_and(|since| since.elapsed() < self.keep)
-            {
-                all.push((name.clone(), captured.known));
-            }
+        for name in found.unwanted {
+            pipeline.forget(&name);
+            self.tell(&name, Message::Drop(name.clone()));
         }
-        let wanted = self
-            .wanted
-            .among(&all, |name| self.captured.contains_key(name));
-        let unwanted = self.captured.iter_mut();
-        let unwanted = unwanted
-            .filter(|(name, captured)| !captured.leaving && !wanted.contains(&name.as_str()));
-        for (name, captured) in unwanted {
-            captured.leaving = true;
-            pipeline.forget(name);
-            self.threads[captured.thread].tell(Message::Drop(name.clone()));
-        }
-        let is_new = |(name, _): &&(String, Known)| {
-            wanted.contains(&name.as_str()) && !self.captured.contains_key(name)
-        };
-        let new: Vec<(String, Known)> = all.iter().filter(is_new).cloned().collect();
+        let new = found.new;
         if !new.is_empty() {
             self.share_out(pipeline, self.captured.len() + new.len());
         }
@@ -277,6 +253,24 @@ impl Interfaces {
             }
         }
         self.tell_waiting();
+    }
+
+    /// Tells the thread that captures an interface something about it.
+    fn tell(&self, name: &str, message: Message) {
+        if let Some(captured) = self.captured.get(name) {
+            self.threads[captured.thread].tell(message);
+        }
+    }
+
+    /// Warns of interfaces that are wanted and cannot be captured, each once while it is
+    /// there.
+    fn name_unreadable(&mut self, links: &Links) {
+        let wanted = self.wanted.among(&links.unreadable, |_| false);
+        let named: BTreeSet<String> = wanted.into_iter().map(str::to_owned).collect();
+        for name in named.difference(&self.unreadable) {
+            tracing::warn!("interface {name} is not captured: {}", devices::UNREADABLE);
+        }
+        self.unreadable = named;
     }
 
     fn add(&mut self, pipeline: &mut Pipeline, name: &str, known: Known) -> anyhow::Result<()> {
@@ -296,18 +290,15 @@ impl Interfaces {
     /// has two.
     fn thread(&mut self) -> anyhow::Result<usize> {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let load = |thread: usize| {
-            let captured = self.captured.values();
-            captured.filter(|one| one.thread == thread).count()
-        };
-        let idlest = (0..self.threads.len()).min_by_key(|thread| load(*thread));
+        let idlest = (0..self.threads.len()).min_by_key(|thread| self.loads[*thread]);
         if let Some(idlest) = idlest
-            && (load(idlest) == 0 || self.threads.len() >= cores)
+            && (self.loads[idlest] == 0 || self.threads.len() >= cores)
         {
             return Ok(idlest);
         }
         let thread = CaptureThread::start(self.stop).map_err(devices::explain)?;
         self.threads.push(thread);
+        self.loads.push(0);
         Ok(self.threads.len() - 1)
     }
 
@@ -320,6 +311,7 @@ impl Interfaces {
             leaving: false,
         };
         self.captured.insert(interface.name().into(), captured);
+        self.loads[thread] += 1;
         self.threads[thread].tell(Message::Capture(Box::new(interface)));
     }
 
@@ -358,21 +350,7 @@ impl Interfaces {
     }
 }
 
-impl Captured {
-    /// Notes what is known of the interface now; whether that is news.
-    fn note(&mut self, known: Option<Known>) -> bool {
-        let before = (self.known, self.gone.is_some());
-        self.gone = match known {
-            Some(_) => None,
-            None => self.gone.or_else(|| Some(Instant::now())),
-        };
-        self.known = known.unwrap_or(self.known);
-        self.tally.gone.store(self.gone.is_some(), Relaxed);
-        before != (self.known, self.gone.is_some())
-    }
-}
-
-fn list() -> anyhow::Result<Vec<(String, Known)>> {
+fn list() -> anyhow::Result<Links> {
     let links = netlink::all().map_err(devices::explain);
     links.context("interfaces cannot be listed")
 }

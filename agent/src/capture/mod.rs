@@ -3,6 +3,7 @@
 //! interface; the one drops what it has no room for, the other waits.
 
 mod bpf;
+mod captured;
 pub mod devices;
 pub mod file;
 pub mod filter;

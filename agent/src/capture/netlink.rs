@@ -4,6 +4,7 @@
 //! without mounting it anew, as `nsenter --net` does; and the older way, an
 //! ioctl, makes the kernel look for a driver whenever it does not know the name.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,11 +15,13 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 /// Messages of rtnetlink: an error, the end of a list, an interface, the
-/// question for one.
+/// question for one, an address, the question for one.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const LINK: u16 = 16;
 const GET_LINK: u16 = 18;
+const ADDRESS: u16 = 20;
+const GET_ADDRESS: u16 = 22;
 /// It is a request.
 const REQUEST: u16 = 1;
 /// It asks for all there are.
@@ -28,12 +31,17 @@ const UP: u32 = 1;
 const LOOPBACK: u32 = 8;
 /// The attribute that holds the name.
 const NAME: u16 = 3;
+/// Attributes of an address: it, or that of the other end where there is one; and then it.
+const OWN_OR_PEER: u16 = 1;
+const OWN: u16 = 2;
 /// Longer names no interface has.
 const LONGEST_NAME: usize = 15;
 /// Bytes before the attributes of an interface: the head of a message, and what
 /// is known of every interface.
 const HEAD: usize = 16;
 const ATTRIBUTES: usize = HEAD + 16;
+/// The same of an address.
+const ADDRESS_ATTRIBUTES: usize = HEAD + 8;
 /// Those who want to hear of interfaces.
 const GROUP: u32 = 1;
 /// More than the kernel writes at once.
@@ -71,7 +79,7 @@ pub fn ask(name: &str) -> rustix::io::Result<Option<Known>> {
         return Ok(None);
     }
     with_socket(|socket| {
-        rustix::net::send(socket, &question(Some(name)), SendFlags::empty())?;
+        rustix::net::send(socket, &question(GET_LINK, Some(name)), SendFlags::empty())?;
         // The kernel answers before `send` returns. All but the head is cut off.
         let mut answer = [0; ATTRIBUTES];
         receive(socket, &mut answer)?;
@@ -87,21 +95,57 @@ pub fn ask(name: &str) -> rustix::io::Result<Option<Known>> {
 }
 
 /// All interfaces there are, in the order of their numbers.
-pub fn all() -> rustix::io::Result<Vec<(String, Known)>> {
+#[derive(Default)]
+pub struct Links {
+    /// Those that can be captured.
+    pub named: Vec<(String, Known)>,
+    /// Those whose names are not UTF-8, which libpcap cannot be told. Bytes that are no
+    /// ASCII are written out: `v\xff`.
+    pub unreadable: Vec<(String, Known)>,
+}
+
+/// Asks the kernel for all interfaces.
+pub fn all() -> rustix::io::Result<Links> {
+    let mut links = Links::default();
+    list(GET_LINK, |message| {
+        if let (Some(name), Some(known)) = (name(message), Known::read(message)) {
+            match std::str::from_utf8(name) {
+                Ok(name) => links.named.push((name.into(), known)),
+                Err(_) => {
+                    let name = name.escape_ascii().to_string();
+                    links.unreadable.push((name, known));
+                }
+            }
+        }
+    })?;
+    for links in [&mut links.named, &mut links.unreadable] {
+        links.sort_by_key(|(_, known)| known.index);
+    }
+    Ok(links)
+}
+
+/// All addresses of this machine, with the numbers of their interfaces.
+pub fn addresses() -> rustix::io::Result<Vec<(u32, IpAddr)>> {
+    let mut addresses = Vec::new();
+    list(GET_ADDRESS, |message| {
+        addresses.extend(number(message, HEAD + 4).zip(address(message)));
+    })?;
+    Ok(addresses)
+}
+
+/// Asks for all of a kind, and has each message of the answer looked at.
+fn list(what: u16, mut look_at: impl FnMut(&[u8])) -> rustix::io::Result<()> {
     with_socket(|socket| {
-        rustix::net::send(socket, &question(None), SendFlags::empty())?;
-        let (mut links, mut buffer) = (Vec::new(), vec![0; BUFFER]);
+        rustix::net::send(socket, &question(what, None), SendFlags::empty())?;
+        let mut buffer = vec![0; BUFFER];
         loop {
             let length = receive(socket, &mut buffer)?;
             let mut rest = buffer.get(..length).ok_or(Errno::MSGSIZE)?;
             while let Some((message, behind)) = split(rest) {
                 match kind(message) {
-                    Some(DONE) => {
-                        links.sort_by_key(|(_, known): &(String, Known)| known.index);
-                        return Ok(links);
-                    }
+                    Some(DONE) => return Ok(()),
                     Some(ERROR) => return Err(error(message)),
-                    Some(LINK) => links.extend(name(message).zip(Known::read(message))),
+                    Some(LINK | ADDRESS) => look_at(message),
                     _ => {}
                 }
                 rest = behind;
@@ -135,8 +179,8 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<usize> {
     Ok(length)
 }
 
-/// The request for the interface `name`, or for all.
-fn question(name: Option<&str>) -> Vec<u8> {
+/// The request for the interface `name`, or for all of a kind.
+fn question(what: u16, name: Option<&str>) -> Vec<u8> {
     let mut message = Vec::with_capacity(64);
     let attribute = name.map_or(0, |name| 4 + name.len() + 1);
     let length = ATTRIBUTES + attribute.next_multiple_of(4);
@@ -146,7 +190,7 @@ fn question(name: Option<&str>) -> Vec<u8> {
         REQUEST | ALL
     };
     message.extend((length as u32).to_ne_bytes());
-    message.extend(GET_LINK.to_ne_bytes());
+    message.extend(what.to_ne_bytes());
     message.extend(flags.to_ne_bytes());
     // No number of our own, no sender; of any family, type and index.
     message.extend([0; 8 + 16]);
@@ -179,14 +223,29 @@ fn error(message: &[u8]) -> Errno {
 }
 
 /// The name of the interface a message is about.
-fn name(message: &[u8]) -> Option<String> {
-    let mut rest = message.get(ATTRIBUTES..)?;
+fn name(message: &[u8]) -> Option<&[u8]> {
+    let name = attribute(message.get(ATTRIBUTES..)?, NAME)?;
+    name.split(|byte| *byte == 0).next()
+}
+
+/// The address a message is about.
+fn address(message: &[u8]) -> Option<IpAddr> {
+    let attributes = message.get(ADDRESS_ATTRIBUTES..)?;
+    let bytes = attribute(attributes, OWN).or_else(|| attribute(attributes, OWN_OR_PEER))?;
+    match bytes.len() {
+        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
+        _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
+    }
+}
+
+/// What is in the first attribute of a kind.
+fn attribute(attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+    let mut rest = attributes;
     loop {
         let length = usize::from(half(rest, 0)?);
         let attribute = rest.get(..length)?;
-        if half(rest, 2)? == NAME {
-            let text = attribute.get(4..)?.split(|byte| *byte == 0).next()?;
-            return String::from_utf8(text.into()).ok();
+        if half(rest, 2)? == wanted {
+            return attribute.get(4..);
         }
         rest = rest.get(length.max(4).next_multiple_of(4)..)?;
     }
@@ -251,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_list_has_each_interface_as_it_is_known_by_its_name() {
-        let all = all().unwrap();
+        let all = all().unwrap().named;
         assert!(
             all.iter()
                 .any(|(name, known)| name == "lo" && known.loopback)
@@ -262,12 +321,14 @@ mod tests {
                 Some(known.index)
             );
         }
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        assert!(addresses().unwrap().contains(&(1, loopback)));
     }
 
     #[test]
     fn messages_that_are_cut_off_end_a_list_and_nothing_else() {
-        let whole = question(Some("lo"));
-        assert_eq!(name(&whole).as_deref(), Some("lo"));
+        let whole = question(GET_LINK, Some("lo"));
+        assert_eq!(name(&whole), Some(&b"lo"[..]));
         for length in 0..whole.len() {
             assert!(split(&whole[..length]).is_none());
             assert!(length > 38 || name(&whole[..length]).is_none());

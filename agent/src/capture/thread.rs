@@ -3,7 +3,7 @@
 //! A few of them share all interfaces: each waits for its share of them at once
 //! and drains whichever has packets, so an idle interface costs nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -59,6 +59,7 @@ impl CaptureThread {
             inbox,
             epoll,
             interfaces: BTreeMap::new(),
+            numbers: HashMap::new(),
             begun: 0,
             at: None,
         };
@@ -91,6 +92,8 @@ struct State {
     epoll: OwnedFd,
     /// By the numbers that events have.
     interfaces: BTreeMap<u64, LiveInterface>,
+    /// These numbers, by the names of interfaces.
+    numbers: HashMap<String, u64>,
     /// Numbers given so far.
     begun: u64,
     /// The one that is being worked on.
@@ -156,6 +159,7 @@ impl State {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
                 Message::Capture(interface) => {
+                    self.numbers.insert(interface.name().into(), self.begun);
                     self.interfaces.insert(self.begun, *interface);
                     self.register(self.begun);
                     self.begun += 1;
@@ -175,15 +179,15 @@ impl State {
                         interface.drain();
                         interface.count_drops();
                     }
-                    self.interfaces.retain(|_, other| other.name() != name);
+                    let number = self.numbers.remove(&name);
+                    number.and_then(|number| self.interfaces.remove(&number));
                 }
             }
         }
     }
 
     fn named(&mut self, name: &str) -> Option<&mut LiveInterface> {
-        let mut interfaces = self.interfaces.values_mut();
-        interfaces.find(|interface| interface.name() == name)
+        self.interfaces.get_mut(self.numbers.get(name)?)
     }
 
     fn look_after(&mut self) {

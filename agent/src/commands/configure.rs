@@ -9,21 +9,21 @@ use crate::http;
 use crate::sketch::weights;
 
 /// Keys about interfaces, which files have none of.
-const OF_INTERFACES: [&str; 8] = [
+const OF_INTERFACES: [&str; 7] = [
     "capture.interfaces",
     "capture.exclude",
     "capture.snaplen",
     "capture.promiscuous",
     "window.length",
-    "sketch.linger_ms",
     "state.directory",
     "state.interval",
 ];
 /// Keys about what is served over HTTP.
-const OF_SERVING: [&str; 5] = [
+const OF_SERVING: [&str; 6] = [
     "export.listen",
     "export.socket",
     "export.web_config",
+    "export.hosts",
     "export.anonymise",
     "export.watch",
 ];
@@ -66,10 +66,12 @@ pub fn configure_run(args: &Run) -> anyhow::Result<Config> {
 }
 
 /// Names the keys that are set and mean nothing to a replay, which may serve
-/// what it knows or not.
-pub fn name_useless(loaded: &Loaded, serves: bool) {
-    let is_useless =
-        |key: &&str| OF_INTERFACES.contains(key) || !serves && OF_SERVING.contains(key);
+/// what it knows or not, and let packets wait for a full batch only so long.
+pub fn name_useless(loaded: &Loaded, serves: bool, lingers: bool) {
+    let is_useless = |key: &&str| match *key {
+        "sketch.linger_ms" => !lingers,
+        key => OF_INTERFACES.contains(&key) || !serves && OF_SERVING.contains(&key),
+    };
     let useless = loaded.keys.iter().map(String::as_str).filter(is_useless);
     let useless = useless.map(|key| match key {
         "window.length" => "window.length (use --window)",

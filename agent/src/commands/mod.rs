@@ -32,14 +32,12 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Top(args) => ask::top(&args, &mut out)?,
         Command::Interfaces => {
             for device in devices::list()? {
-                let state = if device.flags.is_up() { "up" } else { "down" };
-                let addresses: Vec<String> = device
-                    .addresses
-                    .iter()
-                    .map(|address| address.addr.to_string())
-                    .collect();
-                let (name, addresses) = (plain::text(&device.name), addresses.join(" "));
-                let line = format!("{name:<16} {state:<5} {addresses}");
+                let state = if device.up { "up" } else { "down" };
+                let addresses = device.addresses.iter().map(ToString::to_string);
+                let fault = device.fault.map(|fault| format!("(not captured: {fault})"));
+                let rest: Vec<String> = addresses.chain(fault).collect();
+                let (name, rest) = (plain::text(&device.name), rest.join(" "));
+                let line = format!("{name:<16} {state:<5} {rest}");
                 // No head: scripts read the first word of each line.
                 writeln!(out, "{}", line.trim_end())?;
             }

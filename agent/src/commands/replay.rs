@@ -15,6 +15,7 @@ use super::configure::{self, configure};
 use crate::capture::file::folder;
 use crate::capture::file::input::STDIN;
 use crate::capture::merge::Merge;
+use crate::capture::pace::Speed;
 use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
 use crate::http::{self, ApiState, History, Shown};
@@ -34,7 +35,9 @@ const BAD_USAGE: u8 = 2;
 /// Replays the files one after the other and reports on each, or as one capture.
 pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let loaded = configure(args.config.as_ref(), &args.sketch)?;
-    configure::name_useless(&loaded, args.serve);
+    // What is served while it comes slowly is shown as soon as a live capture would be.
+    let linger = args.serve && args.speed != Speed::Max;
+    configure::name_useless(&loaded, args.serve, linger);
     let mut config = loaded.config;
     if args.filter.is_some() {
         config.capture.filter.clone_from(&args.filter);
@@ -79,6 +82,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
             inside: args.report.is_some(),
         },
         serve: args.serve,
+        linger,
         sketch: !args.no_sketch,
     };
     let mut page = args.report.as_deref().map(PageFile::open).transpose()?;
@@ -96,7 +100,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
             waiting: Arc::default(),
             history: History::default(),
         };
-        let served = http::serve(listeners, config.export.web_config.as_deref(), state)?;
+        let served = http::serve(listeners, &config.export, state)?;
         for address in served.addresses() {
             tracing::info!("the page is at {address}/, metrics are at {address}/metrics");
         }

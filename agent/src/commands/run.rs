@@ -66,7 +66,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         waiting: interfaces.waiting(),
         history: History::default(),
     };
-    let server = http::serve(listeners, config.export.web_config.as_deref(), state)?;
+    let server = http::serve(listeners, &config.export, state)?;
     let (device, window) = (pipeline.device(), config.window.length);
     tracing::info!(interfaces = names.join(","), device, %window, "capturing");
     for address in server.addresses() {

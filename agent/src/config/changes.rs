@@ -36,7 +36,7 @@ impl Config {
             sketch {
                 profile device weights memory memory_total node_percent batch linger_ms
             }
-            export { listen socket web_config anonymise top watch }
+            export { listen socket web_config hosts anonymise top watch }
             state { directory interval }
         );
         let keys = [("names", names)].into_iter().chain(keys);

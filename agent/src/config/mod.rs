@@ -2,6 +2,7 @@
 //! [`read`] says how a configuration comes about and what is wrong with it.
 
 mod changes;
+pub mod demands;
 pub mod length;
 mod names;
 pub mod pattern;
@@ -147,6 +148,9 @@ pub struct Export {
     pub socket: Option<PathBuf>,
     /// A file that says how the addresses are protected.
     pub web_config: Option<PathBuf>,
+    /// Names by which it may be asked over loopback, beside its own.
+    #[serde(deserialize_with = "values::hosts")]
+    pub hosts: Vec<String>,
     /// What is shown of addresses.
     #[serde(deserialize_with = "values::anonymise")]
     pub anonymise: Anonymise,
@@ -314,6 +318,7 @@ impl Default for Export {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 9732))],
             socket: None,
             web_config: None,
+            hosts: Vec::new(),
             anonymise: Anonymise::None,
             top: 10,
             watch: Vec::new(),

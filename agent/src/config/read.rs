@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
-        let cases: [(&str, [&str; 4]); 36] = [
+        let cases: [(&str, [&str; 4]); 38] = [
             (
                 "names_limit = 256\n",
                 ["line 1", "names_limit", "256", "1 to 255"],
@@ -271,6 +271,24 @@ mod tests {
             (
                 "[export]\nlisten = 9732\n",
                 ["line 2", "listen", "9732", "or a list of these"],
+            ),
+            (
+                "[export]\nhosts = [\"a.example\", \"a.example:9732\"]\n",
+                [
+                    "line 2",
+                    "hosts",
+                    "a.example:9732",
+                    "without scheme and port",
+                ],
+            ),
+            (
+                "[export]\nhosts = \"a.example\"\n",
+                [
+                    "line 2",
+                    "hosts",
+                    "a.example",
+                    "a list like [\"agent.example.org\"]",
+                ],
             ),
             (
                 "[export]\nanonymise = \"hash\"\n",

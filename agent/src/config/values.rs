@@ -86,6 +86,21 @@ pub fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<SocketAddr>, D:
     Ok(addresses)
 }
 
+/// Names by which browsers and others may ask.
+pub fn hosts<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
+    let example = "a list like [\"agent.example.org\"]";
+    let given: Vec<String> = input.deserialize_any(List(example, PhantomData))?;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_name = |text: &&String| !text.is_empty() && text.chars().all(is_part);
+    match given.iter().find(|text| !is_name(text)) {
+        None => Ok(given),
+        Some(text) => Err(D::Error::custom(format!(
+            "{text:?} is not the name of a host: write it without scheme and port, like \
+             \"agent.example.org\""
+        ))),
+    }
+}
+
 /// What is shown of addresses.
 pub fn anonymise<'de, D: Deserializer<'de>>(input: D) -> Result<Anonymise, D::Error> {
     one_of(input, "\"none\", \"prefix\" or \"keyed\"")

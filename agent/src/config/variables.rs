@@ -55,6 +55,7 @@ pub const SECTIONS: [(&str, &[&str]); 5] = [
             "listen",
             "socket",
             "web_config",
+            "hosts",
             "anonymise",
             "top",
             "watch",

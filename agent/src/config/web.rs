@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use bcrypt::HashParts;
 
+use super::demands::Demands;
 use super::yaml::{self, Fault, Node};
 use super::{ConfigError, small_file};
 use crate::config::size::Size;
@@ -18,6 +19,9 @@ use crate::config::size::Size;
 const MOST: Size = Size(1 << 20);
 /// Checking a password that costs more would take longer than a scrape may.
 const DEAREST: u32 = 16;
+/// What is said of a file without any section.
+const EMPTY: &str = "is empty, so it may have been cut off; to serve without protection, remove \
+                     the key export.web_config";
 /// Headers that may be set, and what to, if not anything.
 const HEADERS: [(&str, &[&str]); 5] = [
     ("Strict-Transport-Security", &[]),
@@ -36,6 +40,8 @@ pub struct WebConfig {
     pub users: BTreeMap<String, String>,
     /// Headers of every answer.
     pub headers: Vec<(&'static str, String)>,
+    /// What all of this demands of whoever connects.
+    pub demands: Demands,
 }
 
 /// `tls_server_config`
@@ -74,19 +80,32 @@ impl WebConfig {
             .map_err(|error| failed(format!("cannot be read: {error}")))?;
         let text = String::from_utf8(bytes).map_err(|_| failed("is not UTF-8".into()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&text, folder).map_err(|fault| {
+        let config = Self::parse(&text, folder).map_err(|fault| {
             let place = format!("{}, line {}", path.display(), fault.line);
             ConfigError::new(place, fault.message)
-        })
+        })?;
+        config.ok_or_else(|| failed(EMPTY.into()))
     }
 
-    fn parse(text: &str, folder: &Path) -> Result<Self, Fault> {
+    /// What a text says; none if it has no section at all.
+    fn parse(text: &str, folder: &Path) -> Result<Option<Self>, Fault> {
         let mut config = Self::default();
-        for (key, node) in yaml::parse(text)?.entries("the file")? {
+        let sections = yaml::parse(text)?.entries("the file")?;
+        if sections.is_empty() {
+            return Ok(None);
+        }
+        for (key, node) in sections {
+            let said = node.is_map();
             match key.as_str() {
-                "tls_server_config" => config.tls = tls(node, folder)?,
+                "tls_server_config" => {
+                    config.tls = tls(node, folder, &mut config.demands)?;
+                    config.demands.set_tls(config.tls.as_ref(), said);
+                }
                 "http_server_config" => config.headers = http(node)?,
-                "basic_auth_users" => config.users = users(node)?,
+                "basic_auth_users" => {
+                    config.users = users(node)?;
+                    config.demands.set_users(config.users.len(), said);
+                }
                 "rate_limit" => {
                     return Err(unable(&node, &key, "connections are limited as they are"));
                 }
@@ -96,11 +115,11 @@ impl WebConfig {
                 }
             }
         }
-        Ok(config)
+        Ok(Some(config))
     }
 }
 
-fn tls(section: Node, folder: &Path) -> Result<Option<Tls>, Fault> {
+fn tls(section: Node, folder: &Path, demands: &mut Demands) -> Result<Option<Tls>, Fault> {
     let line = section.line;
     let (mut cert, mut key, mut client_ca) = (None, None, None);
     let (mut min, mut max, mut auth) = (TlsVersion::Tls12, TlsVersion::Tls13, None);
@@ -108,6 +127,7 @@ fn tls(section: Node, folder: &Path) -> Result<Option<Tls>, Fault> {
     let mut is_empty = true;
     for (name, node) in section.entries("tls_server_config")? {
         is_empty = false;
+        demands.say(&name);
         let file = |text: String| (!text.is_empty()).then(|| folder.join(text));
         match name.as_str() {
             "cert_file" => cert = file(node.text(&name)?),
@@ -287,7 +307,7 @@ mod tests {
              prefer_server_cipher_suites: false\nhttp_server_config:\n  http2: false\n  headers:\n    \
              X-Frame-Options: deny\nbasic_auth_users:\n  alice: {HASH}\n  bob: '{HASH}'\n"
         );
-        let config = WebConfig::parse(&text, Path::new("/w")).unwrap();
+        let config = WebConfig::parse(&text, Path::new("/w")).unwrap().unwrap();
         let tls = config.tls.unwrap();
         assert_eq!(tls.cert_file, Path::new("/w/a.crt"));
         assert_eq!(tls.key_file, Path::new("/etc/a.key"));
@@ -297,8 +317,74 @@ mod tests {
         assert_eq!(config.headers, [("X-Frame-Options", "deny".to_owned())]);
         assert_eq!(config.users.len(), 2);
         let empty = WebConfig::parse("basic_auth_users:\ntls_server_config: {}\n", Path::new(""));
-        let empty = empty.unwrap();
+        let empty = empty.unwrap().unwrap();
         assert!(empty.tls.is_none() && empty.users.is_empty());
+        for nothing in ["", "\n", "# basic_auth_users:\n", "---\n"] {
+            let nothing = WebConfig::parse(nothing, Path::new("")).unwrap();
+            assert!(nothing.is_none());
+        }
+    }
+
+    /// Wherever a file is cut off, what it demanded does not end in silence.
+    #[test]
+    fn a_demand_ends_only_in_words() {
+        let whole = format!(
+            "tls_server_config:\n  cert_file: c\n  key_file: k\n  client_ca_file: ca\n  \
+             client_auth_type: RequireAndVerifyClientCert\n  min_version: TLS13\n\
+             basic_auth_users:\n  alice: {HASH}\n  bob: {HASH}\n"
+        );
+        let parse = |text: &str| WebConfig::parse(text, Path::new(""));
+        let before = parse(&whole).unwrap().unwrap().demands;
+        let (mut silent, mut same) = (0, 0);
+        for length in 0..whole.len() {
+            // What has a fault, or nothing in it, is refused anyway.
+            let Ok(Some(cut)) = parse(&whole[..length]) else {
+                continue;
+            };
+            match cut.demands.silently_less_than(&before) {
+                Some(_) => silent += 1,
+                // At the end of a user's line, or before that line break.
+                None => same += 1,
+            }
+            let less = cut.demands.less_than(&before).is_some();
+            assert_eq!(less, cut.demands.silently_less_than(&before).is_some());
+        }
+        assert!(silent > 3 && same > 1, "{silent} {same}");
+
+        let tls = "tls_server_config:\n  cert_file: c\n  key_file: k\n";
+        let users = format!("basic_auth_users:\n  carol: {HASH}\n");
+        let words = "  client_auth_type: NoClientCert\n  min_version: TLS12\n";
+        for (text, less, missing) in [
+            (
+                "tls_server_config: {}\nbasic_auth_users: {}\n".into(),
+                true,
+                None,
+            ),
+            (format!("tls_server_config: {{}}\n{users}"), true, None),
+            (format!("tls_server_config:\n{users}"), true, Some("TLS")),
+            (users.clone(), true, Some("TLS")),
+            (format!("{tls}{words}basic_auth_users: {{}}\n"), true, None),
+            (
+                format!("{tls}{words}basic_auth_users:\n"),
+                true,
+                Some("password"),
+            ),
+            (format!("{tls}{users}"), true, Some("certificate")),
+            (
+                whole.replace("  min_version: TLS13\n", ""),
+                true,
+                Some("TLS 1.3"),
+            ),
+            (whole.replace("alice", "dora"), false, None),
+        ] {
+            let demands = parse(&text).unwrap().unwrap().demands;
+            assert_eq!(demands.less_than(&before).is_some(), less, "{text}");
+            let found = demands.silently_less_than(&before).map(|(what, _)| what);
+            match missing {
+                Some(missing) => assert!(found.unwrap().contains(missing), "{text}"),
+                None => assert_eq!(found, None, "{text}"),
+            }
+        }
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl Fault {
 }
 
 impl Node {
+    /// Whether keys and values are written here, or `{}`.
+    pub fn is_map(&self) -> bool {
+        matches!(self.value, Value::Map(_))
+    }
+
     /// The entries of a mapping called `name`; none where nothing is written.
     pub fn entries(self, name: &str) -> Result<Vec<(String, Node)>, Fault> {
         match self.value {

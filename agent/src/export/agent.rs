@@ -12,6 +12,7 @@ const PANICS: &str = "crane_thread_panics_total";
 const BUILD: &str = "crane_build_info";
 const RELOADED: &str = "crane_config_last_reload_successful";
 const RELOADED_AT: &str = "crane_config_last_reload_success_timestamp_seconds";
+const PROTECTED: &str = "crane_web_config_last_read_successful";
 
 /// Describes all of it, and says what is known at the start.
 pub fn begin(device: &str) {
@@ -27,12 +28,6 @@ pub fn count_panics() {
     }
 }
 
-/// Notes that sketches run on another device, if it is another.
-pub fn device_changed(before: &str, after: &str) {
-    gauge!(DEVICE, "device" => before.to_owned()).set(0.0);
-    gauge!(DEVICE, "device" => after.to_owned()).set(1.0);
-}
-
 /// Notes that the configuration was read, at the start or later, and whether it is
 /// in force.
 pub fn config_was_read(successful: bool) {
@@ -41,6 +36,11 @@ pub fn config_was_read(successful: bool) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         gauge!(RELOADED_AT).set(now.map_or(0.0, |now| now.as_secs_f64()));
     }
+}
+
+/// Notes that the file of `export.web_config` was read, and whether it is in force.
+pub fn web_config_was_read(successful: bool) {
+    gauge!(PROTECTED).set(f64::from(u8::from(successful)));
 }
 
 fn describe() {
@@ -64,6 +64,12 @@ fn describe() {
         RELOADED_AT,
         Unit::Seconds,
         "When the configuration that is in force was read."
+    );
+    describe_gauge!(
+        PROTECTED,
+        Unit::Count,
+        "1 if the file of export.web_config is in force as it was last read, 0 if it was damaged \
+         or would have lowered the protection, which stays as it was."
     );
     describe_gauge!(BUILD, Unit::Count, "1, with the version of the agent.");
 }

@@ -22,7 +22,7 @@ use super::answers::{
 use super::history::{self, History};
 use super::page::Page;
 use super::shown::Shown;
-use super::{inside, lists};
+use super::{hosts, inside, lists};
 use crate::endpoint::{Between, Endpoint};
 use crate::export::metrics::Exporter;
 use crate::export::snapshot::{InterfaceView, Snapshot};
@@ -133,19 +133,12 @@ async fn interfaces(
     let snapshot = state.snapshot.load();
     let views = meant(&snapshot, &given)?;
     Ok(Json(Interfaces {
-        host: hostname(),
+        host: hosts::node_name(),
         version: env!("CARGO_PKG_VERSION").into(),
         waiting: state.waiting.load().to_vec(),
         age_seconds: snapshot.published.elapsed().as_secs_f64(),
         interfaces: views.into_iter().map(Into::into).collect(),
     }))
-}
-
-/// What this machine is called; nothing if it does not say.
-fn hostname() -> String {
-    // Not from /proc, most of which a unit may hide.
-    let system = rustix::system::uname();
-    system.nodename().to_string_lossy().into_owned()
 }
 
 async fn flow(

@@ -1,5 +1,6 @@
 //! The HTTP server: [`server`] accepts connections to its [`listeners`], [`permits`] limits them,
-//! [`protection`] says with which certificate and [`passwords`], [`api`] answers from
+//! [`protection`] says with which certificate and [`passwords`], which wait in [`seats`], and
+//! [`hosts`] by which names; [`api`] answers from
 //! what is [`shown`] of addresses ([`lists`], [`history`], [`inside`] and the [`page`]
 //! that shows them have files of their own), [`client`] asks a running agent; both know the
 //! same [`answers`].
@@ -9,6 +10,7 @@ pub mod answers;
 mod api;
 pub mod client;
 mod history;
+mod hosts;
 mod inside;
 mod listeners;
 mod lists;
@@ -17,6 +19,7 @@ pub mod page;
 mod passwords;
 mod permits;
 mod protection;
+mod seats;
 mod server;
 mod shown;
 mod stream;

@@ -4,12 +4,12 @@
 //! right is remembered as a MAC under a key of this run, and costs microseconds
 //! from then on. All others are checked one at a time by a thread that rests after
 //! each wrong one: guessing costs a quarter of a core at most, however many guess.
-//! Few may wait for it, fewer from one address, and the rest is sent away at once.
+//! Those who wait have [`Seats`], in which guesses are held against the address they
+//! come from; whoever finds no seat is sent away at once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -23,12 +23,9 @@ use ring::rand::SystemRandom;
 use tokio::sync::oneshot;
 
 use super::permits::network;
+use super::seats::{Full, Seats};
 use crate::panics;
 
-/// Passwords that may wait to be checked.
-const WAITING: usize = 16;
-/// Of these from one address.
-const WAITING_OF_PEER: usize = 4;
 /// How much longer than a check the rest after a wrong password is.
 const REST: u32 = 3;
 /// Salt and hash that no user has.
@@ -128,42 +125,42 @@ struct Job {
     users: Arc<Users>,
     login: Login,
     answer: oneshot::Sender<bool>,
-    _place: Place,
 }
 
 /// Checks passwords, one at a time.
-pub struct Passwords {
-    jobs: Sender<Job>,
-    waiting: Arc<Mutex<Vec<IpAddr>>>,
+pub struct Passwords(Arc<Shared>);
+
+/// What the thread that checks goes by.
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// Says that there is something to do.
+    changed: Condvar,
 }
 
-/// A place among those who wait, given back when it is dropped.
-struct Place {
-    waiting: Arc<Mutex<Vec<IpAddr>>>,
-    peer: IpAddr,
+#[derive(Default)]
+struct Waiting {
+    seats: Seats<Job>,
+    ended: bool,
 }
 
-impl Drop for Place {
+impl Drop for Passwords {
     fn drop(&mut self) {
-        let mut waiting = lock(&self.waiting);
-        if let Some(at) = waiting.iter().position(|peer| *peer == self.peer) {
-            waiting.swap_remove(at);
-        }
+        lock(&self.0.waiting).ended = true;
+        self.0.changed.notify_all();
     }
 }
 
 impl Passwords {
     /// Starts the thread that checks.
     pub fn start() -> anyhow::Result<Self> {
-        let (jobs, receiver) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let passwords = Self(Arc::clone(&shared));
         thread::Builder::new()
             .name("passwords".into())
-            .spawn(move || check_all(&receiver))
+            .spawn(move || shared.check_all())
             .context("passwords cannot be checked")?;
-        Ok(Self {
-            jobs,
-            waiting: Arc::default(),
-        })
+        Ok(passwords)
     }
 
     /// Whether whoever sends this header may ask.
@@ -179,57 +176,73 @@ impl Passwords {
         if users.is_known(&login) {
             return Verdict::Welcome;
         }
-        let place = match self.place(network(peer)) {
-            Ok(place) => place,
-            Err(full) => return full,
-        };
         let (answer, answered) = oneshot::channel();
         let job = Job {
             users: Arc::clone(users),
             login,
             answer,
-            _place: place,
         };
-        if self.jobs.send(job).is_err() {
-            return Verdict::AllBusy;
+        if let Err(full) = self.0.take_seat(network(peer), job) {
+            return match full {
+                Full::Peer => Verdict::PeerBusy,
+                Full::All => Verdict::AllBusy,
+            };
         }
         match answered.await {
             Ok(true) => Verdict::Welcome,
             Ok(false) => Verdict::Wrong,
+            // Someone with more right to it has got the seat.
             Err(_) => Verdict::AllBusy,
         }
     }
-
-    fn place(&self, peer: IpAddr) -> Result<Place, Verdict> {
-        let mut waiting = lock(&self.waiting);
-        if waiting.iter().filter(|other| **other == peer).count() >= WAITING_OF_PEER {
-            return Err(Verdict::PeerBusy);
-        }
-        if waiting.len() >= WAITING {
-            return Err(Verdict::AllBusy);
-        }
-        waiting.push(peer);
-        Ok(Place {
-            waiting: Arc::clone(&self.waiting),
-            peer,
-        })
-    }
 }
 
-fn check_all(jobs: &Receiver<Job>) {
-    for job in jobs {
-        // Whoever has gone needs no answer.
-        if job.answer.is_closed() {
-            continue;
+impl Shared {
+    fn take_seat(&self, peer: IpAddr, job: Job) -> Result<(), Full> {
+        let waits = |job: &Job| !job.answer.is_closed();
+        let mut waiting = lock(&self.waiting);
+        waiting.seats.take(peer, job, waits, Instant::now())?;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// The next to be checked; none if nobody will ask any more.
+    fn next(&self) -> Option<(IpAddr, Job)> {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            if waiting.ended {
+                return None;
+            }
+            if let Some(next) = waiting.seats.next(Instant::now()) {
+                return Some(next);
+            }
+            let woken = self.changed.wait(waiting);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        let start = Instant::now();
-        let right = || job.users.is_known(&job.login) || job.users.check(&job.login);
-        // A panic is nobody's right password, and others are checked after it.
-        let right = panics::caught(right).unwrap_or(false);
-        let took = start.elapsed();
-        let _ = job.answer.send(right);
-        if !right {
-            thread::sleep(REST * took);
+    }
+
+    fn check_all(&self) {
+        while let Some((peer, job)) = self.next() {
+            // Whoever has gone needs no answer.
+            if job.answer.is_closed() {
+                continue;
+            }
+            let start = Instant::now();
+            let right = || job.users.is_known(&job.login) || job.users.check(&job.login);
+            // A panic is nobody's right password, and others are checked after it.
+            let right = panics::caught(right).unwrap_or(false);
+            let took = start.elapsed();
+            {
+                let seats = &mut lock(&self.waiting).seats;
+                match right {
+                    true => seats.was_right(peer),
+                    false => seats.was_wrong(peer, Instant::now()),
+                }
+            }
+            let _ = job.answer.send(right);
+            if !right {
+                thread::sleep(REST * took);
+            }
         }
     }
 }
@@ -273,22 +286,5 @@ mod tests {
         assert!(!users.is_known(&login("bob", "right")));
         assert_eq!(lock(&users.known).len(), 1);
         assert_eq!(users.nobody.parse::<HashParts>().unwrap().get_cost(), 5);
-    }
-
-    #[test]
-    fn few_wait_and_fewer_of_one_address() {
-        let (jobs, _receiver) = mpsc::channel();
-        let passwords = Passwords {
-            jobs,
-            waiting: Arc::default(),
-        };
-        let peer = |n: u8| IpAddr::from([10, 0, 0, n]);
-        let mut held: Vec<Place> = Vec::new();
-        held.extend((0..4).map(|_| passwords.place(peer(1)).unwrap()));
-        assert_eq!(passwords.place(peer(1)).err(), Some(Verdict::PeerBusy));
-        held.extend((2..14).map(|n| passwords.place(peer(n)).unwrap()));
-        assert_eq!(passwords.place(peer(20)).err(), Some(Verdict::AllBusy));
-        held.remove(0);
-        assert!(passwords.place(peer(1)).is_ok());
     }
 }

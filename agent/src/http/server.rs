@@ -11,8 +11,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
-use std::path::Path;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -32,13 +31,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 use super::api::{self, ApiState};
 use super::history;
+use super::hosts::{self, Hosts};
 use super::listeners::{self, Listener, Listeners, Place};
 use super::page::Page;
 use super::permits::{GRACE, Permit, Permits};
-use super::protection::{Protection, Rules};
+use super::protection::{self, Protection, Rules};
 use super::stream::PermittedStream;
 use crate::config;
 use crate::log::RateLimit;
@@ -82,6 +83,8 @@ struct Shared {
     changed: Notify,
     /// What protects those on TCP; the socket has the permissions of a file.
     protection: ArcSwapOption<Protection>,
+    /// By which names they may be asked over loopback.
+    hosts: ArcSwap<Hosts>,
     tcp: Arc<Permits>,
     unix: Arc<Permits>,
     router: Router,
@@ -90,16 +93,18 @@ struct Shared {
 /// What the server shall listen on, ready to be used.
 pub struct Prepared {
     listeners: Listeners,
-    protection: Option<Arc<Protection>>,
+    protection: Option<protection::Prepared>,
+    hosts: Hosts,
 }
 
 /// Serves requests on a thread of its own until the program ends.
 pub fn serve(
     listeners: Listeners,
-    web_config: Option<&Path>,
+    config: &config::Export,
     state: ApiState,
 ) -> anyhow::Result<Server> {
-    let protection = web_config.map(Protection::open).transpose()?;
+    let protection = config.web_config.as_deref();
+    let protection = protection.map(Protection::open).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -110,6 +115,7 @@ pub fn serve(
         listeners: ArcSwap::from_pointee(listeners.clone()),
         changed: Notify::new(),
         protection: ArcSwapOption::from(protection.map(Arc::new)),
+        hosts: ArcSwap::from_pointee(Hosts::new(&config.hosts)),
         tcp: Permits::new(TCP, PEER),
         unix: Permits::new(UNIX, UNIX),
         router: TowerToHyperService::new(api::router(Arc::clone(&state), Page::new()?)),
@@ -146,14 +152,12 @@ impl Server {
     /// Makes ready for another configuration; nothing changes yet, but ports are taken.
     pub fn prepare(&self, config: &config::Export) -> anyhow::Result<Prepared> {
         let before = self.shared.protection.load_full();
-        let protection = match (config.web_config.as_deref(), before) {
-            (Some(path), Some(before)) if before.is_from(path) => Some(before),
-            (Some(path), _) => Some(Arc::new(Protection::open(path)?)),
-            (None, _) => None,
-        };
+        let protection = config.web_config.as_deref();
+        let protection = protection.map(|path| protection::Prepared::read(path, before));
         Ok(Prepared {
+            protection: protection.transpose()?,
+            hosts: Hosts::new(&config.hosts),
             listeners: listeners::bind_beside(&self.listeners, config)?,
-            protection,
         })
     }
 
@@ -162,10 +166,10 @@ impl Server {
         // Nobody comes in by a new address before it is protected, nor by one that is
         // closed after its protection is gone.
         let listeners = Arc::new(prepared.listeners.clone());
+        self.shared.hosts.store(Arc::new(prepared.hosts));
         match prepared.protection {
             Some(protection) => {
-                protection.look_again();
-                self.shared.protection.store(Some(protection));
+                self.shared.protection.store(Some(protection.adopt()));
                 self.shared.listeners.store(listeners);
             }
             None => {
@@ -251,31 +255,41 @@ impl Shared {
 trait Door {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// The next one, and from which address, if there are addresses.
-    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Option<IpAddr>)>> + Send;
+    /// The next one, and between which addresses, if there are addresses.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Option<Ends>)>> + Send;
+}
+
+/// The addresses of a connection.
+#[derive(Clone, Copy)]
+struct Ends {
+    peer: SocketAddr,
+    own: SocketAddr,
 }
 
 impl Door for tokio::net::TcpListener {
     type Stream = tokio::net::TcpStream;
 
-    async fn next(&self) -> io::Result<(Self::Stream, Option<IpAddr>)> {
-        let (stream, address) = self.accept().await?;
-        Ok((stream, Some(address.ip())))
+    async fn next(&self) -> io::Result<(Self::Stream, Option<Ends>)> {
+        let (stream, peer) = self.accept().await?;
+        let own = stream.local_addr()?;
+        Ok((stream, Some(Ends { peer, own })))
     }
 }
 
 impl Door for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
 
-    async fn next(&self) -> io::Result<(Self::Stream, Option<IpAddr>)> {
+    async fn next(&self) -> io::Result<(Self::Stream, Option<Ends>)> {
         self.accept().await.map(|(stream, _)| (stream, None))
     }
 }
 
-/// What protects a connection.
+/// What protects a connection on TCP.
 struct Guard {
-    protection: Arc<Protection>,
-    rules: Arc<Rules>,
+    /// What the file says, if there is one.
+    protection: Option<(Arc<Protection>, Arc<Rules>)>,
+    /// By which names it may be asked, if it came over loopback.
+    hosts: Option<Arc<Hosts>>,
     peer: IpAddr,
 }
 
@@ -289,7 +303,7 @@ async fn accept(
     let mut complaints = RateLimit::default();
     loop {
         match door.next().await {
-            Ok((stream, peer)) => {
+            Ok((stream, ends)) => {
                 panics::provoke("http", "accept");
                 let protection = shared.protection.load_full();
                 // One that is being closed is not for this protection.
@@ -298,12 +312,15 @@ async fn accept(
                     continue;
                 }
                 drop(listeners);
-                let guard = protection.zip(peer).map(|(protection, peer)| Guard {
-                    rules: protection.rules(),
-                    protection,
-                    peer,
+                let guard = ends.map(|Ends { peer, own }| Guard {
+                    protection: protection.map(|one| {
+                        let rules = one.rules();
+                        (one, rules)
+                    }),
+                    hosts: hosts::is_loopback(peer, own).then(|| shared.hosts.load_full()),
+                    peer: peer.ip(),
                 });
-                match permits.acquire(peer).await {
+                match permits.acquire(ends.map(|ends| ends.peer.ip())).await {
                     Some(permit) => {
                         let router = shared.router.clone();
                         tokio::spawn(serve_connection(stream, permit, router, guard));
@@ -311,7 +328,7 @@ async fn accept(
                         tokio::task::yield_now().await;
                     }
                     // Who expects TLS would not understand.
-                    None if guard.is_some_and(|guard| guard.rules.tls.is_some()) => {}
+                    None if guard.is_some_and(|guard| guard.tls().is_some()) => {}
                     None => turn_away(stream).await,
                 }
             }
@@ -347,12 +364,19 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let permit = Arc::new(permit);
-    let tls = guard.as_ref().and_then(|guard| guard.rules.tls.clone());
+    let mut guard = guard;
+    let tls = guard.as_ref().and_then(|guard| guard.tls().cloned());
     let served = async {
         let Some(tls) = tls else {
             return converse(stream, &permit, router, guard).await;
         };
         let stream = timeout(HEAD_TIME, tls.accept(stream)).await??;
+        if let Some(guard) = &mut guard
+            && stream.get_ref().1.peer_certificates().is_some()
+        {
+            // Whoever has shown a certificate may ask by any name.
+            guard.hosts = None;
+        }
         converse(stream, &permit, router, guard).await
     };
     tokio::select! {
@@ -401,19 +425,41 @@ where
 }
 
 impl Guard {
+    /// What speaks TLS, if it is spoken.
+    fn tls(&self) -> Option<&TlsAcceptor> {
+        let (_, rules) = self.protection.as_ref()?;
+        rules.tls.as_ref()
+    }
+
     /// The answer to whoever may have one.
     async fn answer(
         &self,
         request: Request<Incoming>,
         router: &Router,
     ) -> Result<Response, Infallible> {
-        let (rules, peer) = (&self.rules, self.peer);
-        let refused = self.protection.refuse(rules, peer, request.headers());
-        let mut answer = match refused.await {
+        let Some((protection, rules)) = &self.protection else {
+            return match self.refuse_host(&request) {
+                Some(refusal) => Ok(refusal),
+                None => router.call(request).await,
+            };
+        };
+        let verdict = protection.refuse(rules, self.peer, request.headers());
+        let refused = match (verdict.await, rules.has_users()) {
+            (Some(refusal), _) => Some(refusal),
+            // Whoever knows a password may ask by any name.
+            (None, true) => None,
+            (None, false) => self.refuse_host(&request),
+        };
+        let mut answer = match refused {
             Some(refusal) => refusal,
             None => router.call(request).await?,
         };
         rules.dress(answer.headers_mut());
         Ok(answer)
+    }
+
+    fn refuse_host(&self, request: &Request<Incoming>) -> Option<Response> {
+        let hosts = self.hosts.as_ref()?;
+        hosts.refuse(request.uri(), request.headers())
     }
 }

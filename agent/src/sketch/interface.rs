@@ -16,8 +16,9 @@ use super::budget::Budget;
 use super::conversations;
 use super::groups::Groups;
 use super::past::Past;
-use super::renewal::Renewal;
+use super::renewal::Change;
 use super::ring::RingReader;
+use super::saved::settings::Settings;
 use super::saved::window::SavedWindow;
 use super::saved::writer::Saver;
 use super::sketches::Blueprint;
@@ -55,7 +56,7 @@ pub struct Interface {
     tally: Arc<Tally>,
     ring: RingReader,
     /// Rings that packets come through after this one, and how these are stored.
-    next: VecDeque<(RingReader, Option<Box<Renewal>>)>,
+    next: VecDeque<(RingReader, Option<Box<Change>>)>,
     /// Packets out of the ring that are not yet stored.
     in_hand: u64,
     /// When the oldest packet in the ring was first seen there.
@@ -65,6 +66,8 @@ pub struct Interface {
     stores: bool,
     views: Views,
     view: Option<Arc<InterfaceView>>,
+    /// Settings under which packets are stored; none if windows are not saved.
+    settings: Option<Arc<Settings>>,
     /// When its window was last saved.
     saved_at: Option<Instant>,
     /// Whether there is anything that the view does not show.
@@ -95,6 +98,8 @@ pub struct Options {
     pub budget: Budget,
     /// Names of networks to count by, if there are any.
     pub names: Option<Arc<Names>>,
+    /// Settings that its windows are saved with, if they are.
+    pub settings: Option<Arc<Settings>>,
 }
 
 impl Interface {
@@ -120,6 +125,7 @@ impl Interface {
             stores: options.stores,
             views: Views::default(),
             view: None,
+            settings: options.settings,
             saved_at: None,
             changed: true,
             ended: false,
@@ -157,8 +163,10 @@ impl Interface {
     pub fn save(&mut self, saver: &Saver) -> crane_model::Result<()> {
         let now = Instant::now();
         self.saved_at = Some(now);
-        if let Some((window, sketches)) = self.windows.save(now, wall_clock())? {
-            saver.save(window, sketches, &self.tally);
+        if let Some(settings) = &self.settings
+            && let Some((window, sketches)) = self.windows.save(now, wall_clock())?
+        {
+            saver.save(window, settings, sketches, &self.tally);
         }
         Ok(())
     }
@@ -221,7 +229,9 @@ impl Interface {
         let start = Instant::now();
         let Buffers { slots, batch } = buffers;
         slots.clear();
-        if let Some(edge) = self.windows.take_held() {
+        let held = self.windows.take_held();
+        let held_before = usize::from(held.is_some());
+        if let Some(edge) = held {
             Slot::write(&edge, slots);
         }
         // Out of the ring, because a window may turn in the middle of them.
@@ -238,7 +248,9 @@ impl Interface {
         self.in_hand = 0;
         self.waiting = None;
         self.changed = true;
-        self.tally.batches.record(count, start.elapsed());
+        // One that was held back is of the batch before.
+        let new = edges - held_before;
+        self.tally.batches.record(new, start.elapsed());
         Ok(taken)
     }
 

@@ -59,6 +59,9 @@ pub enum Mode {
         wanted: Wanted,
         /// Answer queries about files that have ended.
         serve: bool,
+        /// Whether packets come at the speed of a capture, and someone may look at them
+        /// meanwhile: then they do not wait long for a full batch.
+        linger: bool,
         /// Store packets; otherwise they are only decoded.
         sketch: bool,
     },
@@ -95,6 +98,8 @@ pub struct Pipeline {
     origin: Instant,
     /// Windows of the run before, and who saves those of this one.
     saved: Option<(Folder, JoinHandle<()>)>,
+    /// What these are saved with.
+    settings: Option<Arc<Settings>>,
     worker: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -105,9 +110,13 @@ impl Pipeline {
         let names = config.networks.clone();
         let (sharing, windows, cut, keep_ended) = match mode {
             Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
-            Mode::Replay { serve, .. } => {
+            Mode::Replay { serve, linger, .. } => {
                 // Of one window, as much as a live one has: the same answers.
-                (1, 2, Cut::Count, serve)
+                let cut = match linger {
+                    true => Cut::Linger(config.sketch.linger()),
+                    false => Cut::Count,
+                };
+                (1, 2, cut, serve)
             }
         };
         let budget = Budget::new(&config.sketch, sharing, windows, blueprint.least())?;
@@ -125,6 +134,8 @@ impl Pipeline {
             lists: lists(config, top),
             keep_ended,
             publishes: keep_ended || matches!(mode, Mode::Live(..)),
+            // A replay ends with a fault: its answers would not be those of the file.
+            recovers: matches!(mode, Mode::Live(..)),
             names: names.clone(),
             snapshot: Arc::clone(&snapshot),
         };
@@ -146,6 +157,7 @@ impl Pipeline {
             granted: HashMap::new(),
             origin: Instant::now(),
             saved: None,
+            settings: None,
             worker: Some(worker),
         })
     }
@@ -154,7 +166,7 @@ impl Pipeline {
     /// windows there. To be called before an interface is added.
     pub fn keep_windows(&mut self, mut folder: Folder, key: &Key) -> anyhow::Result<()> {
         let settings = Settings::of(&self.config, &key.secret, self.blueprint.weights());
-        let left = folder.look(settings)?;
+        let left = folder.look(settings.clone())?;
         if let (Some(left), &Mode::Live(_, length)) = (left, &self.mode) {
             // All turn together, those that begin now as well.
             let end = Instant::now() + Duration::from_nanos(left);
@@ -165,6 +177,7 @@ impl Pipeline {
         let sent = self.handle.send(Request::Save(saver));
         sent.map_err(|_| anyhow::anyhow!("the sketch worker has ended"))?;
         self.saved = Some((folder, thread));
+        self.settings = Some(Arc::new(settings));
         Ok(())
     }
 
@@ -224,6 +237,7 @@ impl Pipeline {
             blueprint: Arc::clone(&self.blueprint),
             budget,
             names: self.names.clone(),
+            settings: self.settings.clone(),
         })?;
         if let Some((folder, _)) = &mut self.saved {
             folder.take_up(name, |window, sketches| {
@@ -388,6 +402,7 @@ mod tests {
                 window: None,
                 wanted: Wanted::default(),
                 serve,
+                linger: false,
                 sketch: true,
             };
             let mut pipeline =

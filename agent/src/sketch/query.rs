@@ -131,6 +131,7 @@ mod tests {
             budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
             blueprint: Arc::new(blueprint),
             names: None,
+            settings: None,
         });
         (interface.unwrap(), writer)
     }

@@ -11,8 +11,15 @@ use super::view::Lists;
 use crate::config::length::WindowLength;
 use crate::names::Names;
 
-/// How packets are stored from the first one of another ring on. What came before
-/// stays in the window that ends there.
+/// What holds from the first packet of another ring on.
+pub struct Change {
+    /// The settings under which its packets are stored; none if windows are not saved.
+    pub settings: Option<Arc<Settings>>,
+    /// How they are stored, if that is another way.
+    pub renewal: Option<Renewal>,
+}
+
+/// Another way to store packets. What came before stays in the window that ends there.
 pub struct Renewal {
     /// When the first windows of all began: those of the same length turn together.
     pub origin: Instant,
@@ -32,6 +39,6 @@ pub struct Rules {
     pub lists: Lists,
     /// Names of networks, if there are any.
     pub names: Option<Arc<Names>>,
-    /// Settings that windows are saved with, and how often, if they are.
-    pub saving: Option<(Settings, Duration)>,
+    /// Pause between two saves of an interface, if windows are saved.
+    pub save_interval: Duration,
 }

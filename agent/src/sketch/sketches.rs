@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crane_model::crane::Inside;
+use crane_model::device::OpenDevice;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::{Crane, Flow, Profile, Secret};
 
@@ -29,6 +30,7 @@ use crate::service::Service;
 /// How sketches are built, whatever their size. The device is opened and the
 /// weights are put there once, for all of them.
 pub struct Blueprint {
+    device: OpenDevice,
     profile: Arc<Profile>,
     weights: String,
     secret: Secret,
@@ -51,15 +53,25 @@ pub struct Sketches {
 }
 
 impl Blueprint {
-    /// Sketches as `config` wants them.
+    /// Sketches as `config` wants them, on a device that is opened for them.
     pub fn new(config: &config::Sketch, secret: Secret) -> anyhow::Result<Self> {
-        let device = config.device.open()?;
+        Self::on(config.device.open()?, config, secret)
+    }
+
+    /// Sketches as another `config` wants them, on the same device: opening one again
+    /// takes time, and memory there that the sketches in use still have.
+    pub fn rebuilt(&self, config: &config::Sketch) -> anyhow::Result<Self> {
+        Self::on(self.device.clone(), config, self.secret)
+    }
+
+    fn on(device: OpenDevice, config: &config::Sketch, secret: Secret) -> anyhow::Result<Self> {
         let weights = config.weights.as_deref();
         let profile = match config.profile {
             config::Profile::Packed => Profile::packed(weights::load_packed(weights)?, &device),
             config::Profile::Paper => Profile::paper(weights::load(weights)?.into(), &device)?,
         };
         Ok(Self {
+            device,
             profile: Arc::new(profile),
             weights: weights::checksum_of(config.profile, weights)?,
             secret,

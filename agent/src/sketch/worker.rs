@@ -16,7 +16,7 @@ use super::answer::{About, WindowName};
 use super::batch::Cut;
 use super::interface::{Buffers, Interface, Progress};
 use super::query::{Queries, Query, Reply};
-use super::renewal::{Renewal, Rules};
+use super::renewal::{Change, Rules};
 use super::ring::{RingReader, WorkerGone};
 use super::saved::writer::Saver;
 use super::summary::Summary;
@@ -33,7 +33,7 @@ pub enum Request {
     Interface(Box<Interface>),
     /// Packets of this interface come through another ring from now on, and may have
     /// to be stored in another way.
-    Ring(String, RingReader, Option<Box<Renewal>>),
+    Ring(String, RingReader, Option<Box<Change>>),
     /// Go by these from now on.
     Rules(Box<Rules>),
     /// This interface is not to be seen any more when it has ended.
@@ -139,6 +139,8 @@ pub struct Worker {
     pub keep_ended: bool,
     /// Whether anyone looks at what is published.
     pub publishes: bool,
+    /// Whether it goes on after a panic.
+    pub recovers: bool,
     /// Names of networks, if there are any.
     pub names: Option<Arc<Names>>,
     /// Where all is published.
@@ -173,10 +175,9 @@ impl Worker {
     /// Works until it is asked to finish and the last capture has ended.
     pub fn run(mut self) -> anyhow::Result<()> {
         let mut state = State::default();
-        // A replay ends with a fault: its answers would not be those of the file.
-        let Cut::Linger(_) = self.cut else {
+        if !self.recovers {
             return self.run_on(&mut state);
-        };
+        }
         loop {
             match panics::caught(|| self.run_on(&mut state)) {
                 Some(result) => return result,
@@ -226,16 +227,25 @@ impl Worker {
     }
 
     fn take_requests(&mut self, state: &mut State) -> anyhow::Result<()> {
+        let before = state.interfaces.len();
+        self.take_all(state)?;
+        // Once, however many interfaces came.
+        if state.interfaces.len() > before {
+            self.show(state);
+        }
+        Ok(())
+    }
+
+    fn take_all(&mut self, state: &mut State) -> anyhow::Result<()> {
         loop {
             match self.requests.try_recv() {
                 Ok(Request::Interface(mut interface)) => {
                     interface.refresh(&self.lists)?;
                     state.interfaces.push(*interface);
-                    self.show(state);
                 }
-                Ok(Request::Ring(name, ring, renewal)) => {
+                Ok(Request::Ring(name, ring, change)) => {
                     if let Some(interface) = state.live(&name) {
-                        interface.follow(ring, renewal);
+                        interface.follow(ring, change);
                     }
                 }
                 Ok(Request::Rules(rules)) => self.adopt(*rules, state),
@@ -270,8 +280,8 @@ impl Worker {
                 interface.rename(rules.names.clone());
             }
         }
-        if let (Some(saver), Some((settings, interval))) = (&mut state.saver, rules.saving) {
-            saver.adopt(settings, interval);
+        if let Some(saver) = &mut state.saver {
+            saver.interval = rules.save_interval;
         }
         (self.cut, self.lists, self.names) = (rules.cut, rules.lists, rules.names);
     }

@@ -4,25 +4,30 @@ use std::sync::Arc;
 
 use super::Interface;
 use crate::names::Names;
-use crate::sketch::renewal::Renewal;
+use crate::sketch::renewal::Change;
 use crate::sketch::ring::RingReader;
 use crate::sketch::view::Views;
 
 impl Interface {
-    /// Reads this ring when the one before it has ended and is empty, and stores what
-    /// comes through it in another way, if there is one.
-    pub fn follow(&mut self, ring: RingReader, renewal: Option<Box<Renewal>>) {
-        self.next.push_back((ring, renewal));
+    /// Reads this ring when the one before it has ended and is empty. What changes, if
+    /// anything does, holds for what comes through it.
+    pub fn follow(&mut self, ring: RingReader, change: Option<Box<Change>>) {
+        self.next.push_back((ring, change));
     }
 
     /// Goes on with the next ring, if there is one.
     pub fn change_ring(&mut self) -> anyhow::Result<bool> {
-        let Some((ring, renewal)) = self.next.pop_front() else {
+        let Some((ring, change)) = self.next.pop_front() else {
             return Ok(false);
         };
         self.ring = ring;
-        if let Some(renewal) = renewal {
-            self.windows.renew(*renewal)?;
+        let Some(change) = change else {
+            return Ok(true);
+        };
+        // Not before: until here the window has packets of the settings before.
+        self.settings = change.settings;
+        if let Some(renewal) = change.renewal {
+            self.windows.renew(renewal)?;
             self.changed = true;
         }
         Ok(true)

@@ -30,6 +30,7 @@ fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
         budget: Budget::new(&config, 1, 2, blueprint.least()).unwrap(),
         blueprint: Arc::new(blueprint),
         names: None,
+        settings: None,
     })
     .unwrap();
     let (src, dst) = (1u128.into(), 2u128.into());
@@ -47,4 +48,6 @@ fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
     assert_eq!(work.unwrap(), Progress::Stored);
     assert_eq!(tally.edges.load(Relaxed), 4);
     assert_eq!(interface.windows.last().unwrap().packets, 4);
+    let batches = tally.batches.edges();
+    assert_eq!((batches.count, batches.sum), (2, 4.0), "packets, not slots");
 }

@@ -2,7 +2,7 @@
 //!
 //! A file is written beside the one it replaces and takes its name when it is whole: an
 //! agent that is killed leaves the old one or the new one, never half. Files of an agent
-//! are for nobody else's eyes.
+//! are for nobody else's eyes: see [`private`](super::private).
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use super::private;
 use super::settings::Settings;
 use super::window::{Head, MOST_HEAD, Refusal, SavedWindow, checksum};
 use crate::config::ConfigError;
@@ -42,7 +43,6 @@ pub struct Folder {
 /// Where files are written.
 pub struct Place {
     path: PathBuf,
-    settings: Settings,
     unwritten_key: Option<Vec<u8>>,
 }
 
@@ -53,9 +53,12 @@ impl Folder {
             let place = format!("state.directory = {:?}", path.display().to_string());
             ConfigError::new(place, why)
         };
+        let unusable = |error: io::Error| fault(&format_args!("cannot be used: {error}"));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        let lock = made.and_then(|()| File::open(path));
-        let lock = lock.map_err(|error| fault(&format_args!("cannot be used: {error}")))?;
+        let made = made.and_then(|()| fs::metadata(path)).map_err(unusable)?;
+        // First: one that belongs to somebody else may not even be opened.
+        private::check_folder(path, &made).map_err(|why| fault(&why))?;
+        let lock = File::open(path).map_err(unusable)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(fault(&"another agent uses it")),
@@ -71,16 +74,20 @@ impl Folder {
     }
 
     /// The key of the runs before, or one that the next runs will have. Which packets a
-    /// sample has is drawn anew: no window depends on it.
+    /// sample has is drawn anew: no window depends on it. A damaged key is set aside; one
+    /// that others may know, or that cannot be read just now, is an error.
     pub fn key(&mut self) -> anyhow::Result<Key> {
         let path = self.path.join(KEY);
-        match small_file::read(&path, Size(KEY_FILE as u64)) {
-            Ok(file) => match key_in(&file) {
-                Some(secret) => return Key::with(secret),
-                None => set_aside(&path, "bad", &"its checksum is wrong"),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => set_aside(&path, "bad", &error),
+        let fault = |why: &dyn std::fmt::Display| ConfigError::new(path.display(), why);
+        match read_key(&path) {
+            Ok(KeyFile::Good(secret)) => return Key::with(secret),
+            Ok(KeyFile::None) => {}
+            Ok(KeyFile::Damaged(why)) => set_aside(&path, "bad", &why),
+            Ok(KeyFile::Known(why)) => return Err(fault(&why).into()),
+            Err(error) => {
+                let why = format_args!("the key cannot be read: {error}");
+                return Err(fault(&why).into());
+            }
         }
         let secret = Key::draw_secret()?;
         let begin = [&KEY_BEGINS[..], &secret].concat();
@@ -159,10 +166,10 @@ impl Folder {
     }
 
     /// Goes by other settings from now on. Windows that wait are of those before.
-    pub fn adopt(&mut self, settings: Settings) {
-        if settings != self.settings {
+    pub fn adopt(&mut self, settings: &Settings) {
+        if *settings != self.settings {
             self.waiting.clear();
-            self.settings = settings;
+            self.settings = settings.clone();
         }
     }
 
@@ -170,7 +177,6 @@ impl Folder {
     pub fn place(&mut self) -> Place {
         Place {
             path: self.path.clone(),
-            settings: self.settings.clone(),
             unwritten_key: self.unwritten_key.take(),
         }
     }
@@ -178,19 +184,19 @@ impl Folder {
 
 impl Place {
     /// Saves a window in the place of the one before.
-    pub fn save(&mut self, window: &SavedWindow, body: &[u8]) -> io::Result<()> {
+    pub fn save(
+        &mut self,
+        window: &SavedWindow,
+        settings: &Settings,
+        body: &[u8],
+    ) -> io::Result<()> {
         // No window is of use to the next run without it.
         if let Some(key) = &self.unwritten_key {
             replace(&self.path.join(KEY), &[key])?;
             self.unwritten_key = None;
         }
-        let head = window.head(&self.settings, body);
+        let head = window.head(settings, body);
         replace(&file_of(&self.path, &window.interface), &[&head, body])
-    }
-
-    /// The next windows are of these settings.
-    pub fn adopt(&mut self, settings: Settings) {
-        self.settings = settings;
     }
 
     /// Removes what there is of an interface that is gone.
@@ -202,6 +208,38 @@ impl Place {
 /// The file of an interface, in whose name the kernel allows no slash.
 fn file_of(folder: &Path, interface: &str) -> PathBuf {
     folder.join(format!("{interface}{WINDOW}"))
+}
+
+/// What there is of a key.
+enum KeyFile {
+    None,
+    Good([u8; 16]),
+    Damaged(String),
+    /// Others may know it, as this says.
+    Known(String),
+}
+
+/// Reads the file of the key. An error says nothing about what is in it.
+fn read_key(path: &Path) -> io::Result<KeyFile> {
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(KeyFile::None),
+        Err(error) => return Err(error),
+    };
+    if let Err(why) = private::check_key(path, &meta) {
+        return Ok(KeyFile::Known(why));
+    }
+    match small_file::read(path, Size(KEY_FILE as u64)) {
+        Ok(bytes) => Ok(match key_in(&bytes) {
+            Some(secret) => KeyFile::Good(secret),
+            None => KeyFile::Damaged("its checksum is wrong".into()),
+        }),
+        // Too long, or no file at all: no key of ours looks like that.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Ok(KeyFile::Damaged(error.to_string()))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The secret in the file of the key; none if it is damaged.
@@ -305,6 +343,8 @@ mod tests {
         fs::write(&path, b"x").unwrap();
         assert!(key().secret != first.secret);
         assert_eq!(fs::read(folder.path().join("key.bad")).unwrap(), b"x");
+        fs::write(&path, vec![0; 2 * good.len()]).unwrap();
+        assert!(key().secret != first.secret, "one that is too long");
         fs::write(&path, &good).unwrap();
         assert!(key().secret == first.secret);
     }

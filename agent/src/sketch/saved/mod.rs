@@ -13,10 +13,12 @@
 //! | [`settings`] | what a window must have in common with an agent that takes it up |
 //! | [`folder`] | the files: replaced as a whole, judged at the start, set aside |
 //! | [`writer`] | a thread that writes, so that a slow disk does not delay packets |
+//! | [`private`] | that nobody else can read the key or write here |
 //! | [`parts`] | numbers and texts in bytes |
 
 pub mod folder;
 pub mod parts;
+mod private;
 pub mod settings;
 pub mod window;
 pub mod writer;

@@ -20,9 +20,8 @@ const STEP: Duration = Duration::from_millis(5);
 const LAST: Duration = Duration::from_secs(3);
 
 enum Job {
-    Save(Box<SavedWindow>, Vec<u8>, Arc<Tally>),
+    Save(Box<SavedWindow>, Arc<Settings>, Vec<u8>, Arc<Tally>),
     Forget(String),
-    GoBy(Settings),
 }
 
 /// The way to the thread that writes. It ends when this is dropped and all is written.
@@ -66,21 +65,23 @@ impl Saver {
         true
     }
 
-    /// Has a window written. What goes wrong is counted in `tally`.
-    pub fn save(&self, window: SavedWindow, body: Vec<u8>, tally: &Arc<Tally>) {
+    /// Has a window written whose packets were stored under these settings. What goes
+    /// wrong is counted in `tally`.
+    pub fn save(
+        &self,
+        window: SavedWindow,
+        settings: &Arc<Settings>,
+        body: Vec<u8>,
+        tally: &Arc<Tally>,
+    ) {
         let bytes = body.len();
         self.waiting.fetch_add(bytes, Relaxed);
-        let job = Job::Save(Box::new(window), body, Arc::clone(tally));
+        let (settings, tally_of_job) = (Arc::clone(settings), Arc::clone(tally));
+        let job = Job::Save(Box::new(window), settings, body, tally_of_job);
         if self.jobs.send(job).is_err() {
             self.waiting.fetch_sub(bytes, Relaxed);
             tally.save_failures.fetch_add(1, Relaxed);
         }
-    }
-
-    /// Windows are of these settings from now on, and are saved in these intervals.
-    pub fn adopt(&mut self, settings: Settings, interval: Duration) {
-        self.interval = interval;
-        let _ = self.jobs.send(Job::GoBy(settings));
     }
 
     /// Has the file of an interface removed that is gone for good.
@@ -105,18 +106,14 @@ pub fn finish(writing: JoinHandle<()>) {
 fn write_all(mut place: Place, jobs: &Receiver<Job>, waiting: &AtomicUsize) {
     let (mut complaints, mut failing) = (RateLimit::default(), false);
     for job in jobs {
-        let (window, body, tally) = match job {
-            Job::Save(window, body, tally) => (window, body, tally),
+        let (window, settings, body, tally) = match job {
+            Job::Save(window, settings, body, tally) => (window, settings, body, tally),
             Job::Forget(interface) => {
                 place.forget(&interface);
                 continue;
             }
-            Job::GoBy(settings) => {
-                place.adopt(settings);
-                continue;
-            }
         };
-        let saved = place.save(&window, &body);
+        let saved = place.save(&window, &settings, &body);
         waiting.fetch_sub(body.len(), Relaxed);
         let interface = &window.interface;
         match saved {

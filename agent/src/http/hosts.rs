@@ -1,0 +1,186 @@
+//! By which names the agent may be asked over loopback.
+//!
+//! A page of a stranger may have its own name point to 127.0.0.1 (DNS rebinding): for the
+//! browser, what answers there belongs to that page, which may read it. The name is in the
+//! request, so one that is not ours is refused. Over other addresses the agent is asked by
+//! any name: whoever reaches it there needs no browser of someone else.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use axum::Json;
+use axum::http::header::HOST;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use super::answers::ErrorAnswer;
+use crate::config::size::Size;
+use crate::config::small_file;
+use crate::log::RateLimit;
+use crate::plain;
+
+/// Names that are always ours: that of loopback, and what our client sends.
+const ALWAYS: [&str; 2] = ["localhost", "crane-agent"];
+/// Where a machine keeps its own names.
+const KNOWN_HOSTS: &str = "/etc/hosts";
+/// The largest such file.
+const MOST: Size = Size(1 << 20);
+
+/// The names by which the agent may be asked.
+pub struct Hosts {
+    allowed: BTreeSet<String>,
+    complaints: Mutex<RateLimit>,
+}
+
+impl Hosts {
+    /// These, and those of this machine.
+    pub fn new(configured: &[String]) -> Self {
+        let known = small_file::read(Path::new(KNOWN_HOSTS), MOST).unwrap_or_default();
+        let own = own_names(&node_name(), &String::from_utf8_lossy(&known));
+        let configured = configured.iter().map(|name| plain_name(name));
+        let always = ALWAYS.into_iter().map(str::to_owned);
+        Self {
+            allowed: always.chain(configured).chain(own).collect(),
+            complaints: Mutex::default(),
+        }
+    }
+
+    /// Why a request that came over loopback is not answered; none if it is.
+    pub fn refuse(&self, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+        let named = headers.get_all(HOST).iter();
+        let named = named.map(|host| String::from_utf8_lossy(host.as_bytes()));
+        let asked = uri.authority().map(|authority| authority.as_str().into());
+        // A request without a name comes from no browser.
+        let stranger = named.chain(asked).find(|name| !self.is_allowed(name))?;
+        let stranger: String = plain::text(&stranger).chars().take(100).collect();
+        let error = format!(
+            "{stranger:?} is no name of this agent, and a page elsewhere may have made it up; ask \
+             by an IP address, localhost or the name of the host, or add the name to export.hosts"
+        );
+        let complaints = self.complaints.lock();
+        if complaints.unwrap_or_else(PoisonError::into_inner).allows() {
+            tracing::warn!("a request was refused: {error}");
+        }
+        let status = StatusCode::MISDIRECTED_REQUEST;
+        Some((status, Json(ErrorAnswer { error })).into_response())
+    }
+
+    fn is_allowed(&self, named: &str) -> bool {
+        // Nobody who comes with a user's name is a browser's page.
+        let authority = named.parse::<Authority>();
+        let Some(authority) = authority.ok().filter(|_| !named.contains('@')) else {
+            return false;
+        };
+        let host = authority.host();
+        let within = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        let is_literal = match within {
+            Some(v6) => v6.parse::<Ipv6Addr>().is_ok(),
+            None => host.parse::<IpAddr>().is_ok(),
+        };
+        let name = plain_name(host);
+        is_literal || self.allowed.contains(&name) || plain_name(&node_name()) == name
+    }
+}
+
+/// Whether a connection stays within this machine's loopback.
+pub fn is_loopback(peer: SocketAddr, own: SocketAddr) -> bool {
+    let ends = [peer, own].map(|end| end.ip().to_canonical());
+    ends.iter().all(IpAddr::is_loopback)
+}
+
+/// What this machine is called now; nothing if it does not say.
+pub fn node_name() -> String {
+    // Not from /proc, most of which a unit may hide.
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
+}
+
+/// In lower case, and without the dot that ends a full name.
+fn plain_name(name: &str) -> String {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.to_ascii_lowercase()
+}
+
+/// The names of a machine called `node`: that one with and without its domain, and those
+/// that stand beside it in `/etc/hosts`, where the full one is.
+fn own_names(node: &str, known: &str) -> BTreeSet<String> {
+    let node = plain_name(node);
+    let short = node.split('.').next().unwrap_or_default().to_owned();
+    let mut own = BTreeSet::from([node, short]);
+    own.remove("");
+    let called = own.clone();
+    for line in known.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let names = line.split_whitespace().skip(1).map(plain_name);
+        let names: Vec<String> = names.collect();
+        if names.iter().any(|name| called.contains(name)) {
+            own.extend(names);
+        }
+    }
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_called_by_what_stands_beside_its_name() {
+        let known = "127.0.0.1 localhost\n# 1.2.3.4 web1 evil\n\
+                     127.0.1.1\tWeb1.Example.org web1 # all\n10.0.0.1 other.example.org\n";
+        let own = |node| own_names(node, known).into_iter().collect::<Vec<_>>();
+        assert_eq!(own("web1"), ["web1", "web1.example.org"]);
+        assert_eq!(own("web1.example.org"), ["web1", "web1.example.org"]);
+        assert_eq!(own("db"), ["db"]);
+        assert_eq!(own(""), [""; 0]);
+    }
+
+    #[test]
+    fn literals_and_own_names_pass_with_any_port() {
+        let hosts = Hosts::new(&["Agent.example.org".into()]);
+        let node = node_name();
+        for name in [
+            "127.0.0.1",
+            "127.0.0.1:9732",
+            "192.0.2.1:1",
+            "[::1]",
+            "[::1]:9732",
+            "localhost",
+            "LOCALHOST:80",
+            "localhost.",
+            "crane-agent",
+            "agent.Example.org:443",
+            &node,
+        ] {
+            assert!(hosts.is_allowed(name), "{name}");
+        }
+        for name in [
+            "",
+            "evil.example",
+            "evil.example:9732",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1@evil.example",
+            "evil@127.0.0.1",
+            "[evil]",
+            "example.org",
+            "x agent.example.org",
+        ] {
+            assert!(!hosts.is_allowed(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn loopback_has_two_ends() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let here = at("127.0.0.1:1");
+        assert!(is_loopback(here, at("127.8.0.1:2")));
+        assert!(is_loopback(at("[::1]:1"), at("[::1]:2")));
+        assert!(is_loopback(at("[::ffff:127.0.0.1]:1"), here));
+        assert!(!is_loopback(here, at("10.0.0.1:1")));
+        assert!(!is_loopback(at("10.0.0.1:1"), here));
+    }
+}
