@@ -240,7 +240,8 @@ fn who_does_not_stand_out_is_not_listed() {
 
 #[test]
 fn a_scan_stands_first_beside_anything() {
-    let streams: [(&str, u32, fn(u64) -> Stream); 3] = [
+    type Make = fn(u64) -> Stream;
+    let streams: [(&str, u32, Make); 3] = [
         ("office", 300, |seed| ordinary(3000, seed)),
         ("busy", 2000, |seed| ordinary(200_000, seed)),
         ("flood", 50_000, |seed| forged(1_000_000, seed)),
