@@ -28,7 +28,7 @@ fn write_list(
         return match others {
             Some(most) => writeln!(
                 out,
-                "\n{title}: nobody stands out; no address has more than {most} {peers}"
+                "\n  {title}: nobody stands out; no address has more than {most} {peers}"
             ),
             None => Ok(()),
         };
@@ -45,7 +45,7 @@ fn write_list(
     writeln!(out)?;
     table.write(out)?;
     match others {
-        Some(most) => writeln!(out, "any other address has {most} {peers} at most"),
+        Some(most) => writeln!(out, "  any other address has {most} {peers} at most"),
         None => Ok(()),
     }
 }
