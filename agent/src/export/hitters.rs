@@ -114,7 +114,11 @@ impl<K: Copy + Eq + Ord> Best<K> {
         }
         let amount = self.amount;
         let order = |(rank, flow): &(u128, Flow<K>)| {
-            (Reverse(*rank), Reverse(amount(flow).at_most), flow.key)
+            (
+                Reverse(*rank),
+                Reverse(amount(flow).at_most.unwrap_or(u64::MAX)),
+                flow.key,
+            )
         };
         self.found.select_nth_unstable_by_key(self.top, order);
         self.found.truncate(self.top);
@@ -127,7 +131,11 @@ impl<K: Copy + Eq + Ord> Best<K> {
         let mut chosen: Vec<Flow<K>> = self.found.into_iter().map(|(_, flow)| flow).collect();
         chosen.sort_unstable_by_key(|flow| {
             let amount = (self.amount)(flow);
-            (Reverse(amount.estimate), Reverse(amount.at_most), flow.key)
+            (
+                Reverse(amount.estimate),
+                Reverse(amount.at_most.unwrap_or(u64::MAX)),
+                flow.key,
+            )
         });
         chosen
     }

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use crane_model::fan::Peers;
 use crane_model::{Amount, Flow};
 use ipnet::IpNet;
 
@@ -199,9 +200,14 @@ impl Disguise {
     /// Of those that become one, the largest: how many others they have together
     /// nobody knows.
     fn fans(&self, fans: &FanLists) -> FanLists {
-        let show = |node: NodePeers| NodePeers {
-            ip: self.anonymiser.show(node.ip),
-            ..node
+        // Under `prefix` a row is of the largest address of a network.
+        let is_one = matches!(self.anonymiser, Anonymiser::Keyed(_));
+        let show = |NodePeers { ip, peers }| NodePeers {
+            ip: self.anonymiser.show(ip),
+            peers: Peers {
+                exact: peers.exact && is_one,
+                ..peers
+            },
         };
         let [out, into] = [&fans.out, &fans.into].map(|list| {
             let mut nodes: Vec<NodePeers> = Vec::new();
@@ -213,10 +219,7 @@ impl Disguise {
             }
             FanList {
                 nodes,
-                others_at_most: match self.anonymiser {
-                    Anonymiser::Keyed(_) => list.others_at_most,
-                    Anonymiser::Prefix => None,
-                },
+                others_at_most: list.others_at_most.filter(|_| is_one),
             }
         });
         let mut notable: Vec<Notable> = Vec::new();

@@ -148,10 +148,12 @@ impl CaptureReport {
             }
             By::Bytes => (self.top_bytes.len(), units.bytes(self.complete_above_bytes)),
         };
-        // Of a sample nobody knows what was not seen.
-        let has = match self.ignored.contains_key(Ignored::Sampled.name()) {
-            true => "most likely has",
-            false => "has",
+        // Of a sample nobody knows what was not seen, and not every profile guarantees.
+        let is_sample = self.ignored.contains_key(Ignored::Sampled.name());
+        let guaranteed = self.top.iter().all(|row| row.counts.at_most.is_some());
+        let has = match guaranteed && !is_sample {
+            true => "has",
+            false => "most likely has",
         };
         writeln!(
             out,

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use crane_model::fan::{Certain, Fan, Known, Largest, Peers};
 use crane_model::name::{AnyName, Name, Narrow, Wide};
 use crane_model::table::Kept;
-use crane_model::{Crane, Secret};
+use crane_model::{Amount, Crane, Secret};
 use rustc_hash::FxHashMap;
 
 use super::batch::{FoldedNodes, FoldedPairs, Nodes, Pairs};
@@ -143,12 +143,13 @@ struct KnownPairs {
 }
 
 impl<'a> Limits<'a> {
-    /// Those of a direction.
+    /// Those of a direction, of all nodes or of `only` one.
     pub fn new(
         pairs: &Crane,
         [nodes, others]: [&'a Crane; 2],
         one_in: u64,
         direction: Direction,
+        only: Option<AnyName>,
     ) -> Self {
         let mut limits = Self {
             nodes,
@@ -159,34 +160,54 @@ impl<'a> Limits<'a> {
                 _ => u64::MAX,
             },
         };
-        limits.count::<Narrow>(pairs, direction);
-        limits.count::<Wide>(pairs, direction);
+        limits.count::<Narrow>(pairs, direction, only);
+        limits.count::<Wide>(pairs, direction, only);
         limits
     }
 
-    fn count<N: Ends + Kept>(&mut self, pairs: &Crane, direction: Direction) {
-        for flow in pairs.named::<N>() {
-            let packets = flow.packets.at_least.unwrap_or(0) / self.one_in;
-            if packets > 0 {
-                let end = match direction {
-                    Direction::Out => flow.key.source(),
-                    Direction::Into => flow.key.destination(),
-                };
-                let known = self.pairs.entry(end.any()).or_default();
-                known.pairs += 1;
-                known.more_packets += packets - 1;
+    fn count<N: Ends + Kept>(
+        &mut self,
+        pairs: &Crane,
+        direction: Direction,
+        only: Option<AnyName>,
+    ) {
+        let end = |pair: &N| match direction {
+            Direction::Out => pair.source().any(),
+            Direction::Into => pair.destination().any(),
+        };
+        let Some(only) = only else {
+            let flows = pairs.named::<N>();
+            flows.for_each(|flow| self.add(end(&flow.key), &flow.packets));
+            return;
+        };
+        for pair in pairs.names::<N>().filter(|pair| end(pair) == only) {
+            if let Ok(flow) = pairs.flow(pair) {
+                self.add(only, &flow.packets);
             }
         }
     }
 
-    /// What is certain of a node that had so many packets at most.
-    fn certain(&self, name: &AnyName, packets: Option<u64>) -> Certain {
+    /// Adds a pair of a node that is known by name.
+    fn add(&mut self, node: AnyName, amount: &Amount) {
+        let packets = amount.at_least.unwrap_or(0) / self.one_in;
+        if packets > 0 {
+            let known = self.pairs.entry(node).or_default();
+            known.pairs += 1;
+            known.more_packets += packets - 1;
+        }
+    }
+
+    /// What is certain of a node that had so many packets: whoever had one has a peer.
+    fn certain(&self, name: &AnyName, packets: &Amount) -> Certain {
         let known = self.pairs.get(name).copied().unwrap_or_default();
-        let packets = packets.map_or(u64::MAX, |packets| packets / self.one_in);
-        let at_most = packets.saturating_sub(known.more_packets).min(self.others);
+        let seen = |packets: u64| packets / self.one_in;
+        let had_any = seen(packets.at_least.unwrap_or(0)) > 0;
+        let at_least = known.pairs.max(u64::from(had_any));
+        let at_most = packets.at_most.map_or(u64::MAX, seen);
+        let at_most = at_most.saturating_sub(known.more_packets).min(self.others);
         Certain {
-            at_least: known.pairs,
-            at_most: at_most.max(known.pairs),
+            at_least,
+            at_most: at_most.max(at_least),
         }
     }
 
@@ -196,17 +217,16 @@ impl<'a> Limits<'a> {
             AnyName::Narrow(name) => self.nodes.flow(name).map(|flow| flow.packets),
             AnyName::Wide(name) => self.nodes.flow(name).map(|flow| flow.packets),
         };
-        let packets = packets.ok().and_then(|packets| packets.at_most);
-        self.certain(&name, packets)
+        packets.map_or(Certain::ANYTHING, |packets| self.certain(&name, &packets))
     }
 
     /// All nodes that are known by name.
     fn named(&self) -> impl Iterator<Item = (AnyName, Certain)> {
         let narrow = self.nodes.named::<Narrow>();
-        let narrow = narrow.map(|flow| (flow.key.any(), flow.packets.at_most));
+        let narrow = narrow.map(|flow| (flow.key.any(), flow.packets));
         let wide = self.nodes.named::<Wide>();
-        let wide = wide.map(|flow| (flow.key.any(), flow.packets.at_most));
-        let certain = |(name, packets)| (name, self.certain(&name, packets));
+        let wide = wide.map(|flow| (flow.key.any(), flow.packets));
+        let certain = |(name, packets)| (name, self.certain(&name, &packets));
         narrow.chain(wide).map(certain)
     }
 

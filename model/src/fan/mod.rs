@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `levels` | the bits: level 0 for half of all pairs, level 1 for a quarter, and so on |
 //! | `estimate` | the number of peers that is most likely for the bits seen, and its interval |
-//! | `pairs` | all pairs themselves while they fit: then answers are exact |
+//! | `pairs` | the tags of all pairs while they fit: then they are counted |
 //! | `candidates` | nodes by name, among which the largest are sought |
 //! | `growth` | more memory for more pairs, while all of them are kept |
 //! | `state` | saving and loading |
@@ -55,6 +55,10 @@ const MOST_NAMES: usize = 48 << 10;
 /// Where memory is short so many bytes are for names, or half of it: enough for
 /// a list.
 const FEW_NAMES: usize = 2 << 10;
+
+/// For a list, no more nodes than this are looked at, unless it is as long: each
+/// takes some microseconds.
+const MOST_LOOKED_AT: usize = 256;
 
 /// The number of peers of a node: the estimate and its 90 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -330,7 +334,7 @@ impl Fan {
         // nothing.
         let enough = match self.kept {
             Kept::Pairs(_) => usize::MAX,
-            Kept::Bits(_) => count.saturating_mul(4).max(64),
+            Kept::Bits(_) => count.max(count.saturating_mul(4).clamp(64, MOST_LOOKED_AT)),
         };
         known.sort_unstable_by_key(|node| (Reverse(node.certain.at_most), node.name));
         let not_looked_at = known.get(enough).map_or(0, |node| node.certain.at_most);
@@ -354,7 +358,8 @@ impl Fan {
         };
         for (name, (tag, certain)) in looked_at {
             let peers = answer(tag);
-            if self.keeps_pairs() || peers.stands_out() {
+            let stands_out = peers.stands_out() && certain.at_most > 1;
+            if self.keeps_pairs() || stands_out || certain.at_least > hidden {
                 nodes.push((name, tag, peers.within(certain)));
             } else {
                 others_at_most = others_at_most.max(certain.at_most.min(hidden));

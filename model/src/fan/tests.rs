@@ -50,7 +50,7 @@ fn truth(pairs: &[(u32, u32)]) -> FxHashMap<u32, u64> {
 }
 
 #[test]
-fn as_long_as_all_pairs_fit_answers_are_exact() {
+fn as_long_as_all_pairs_fit_they_are_counted() {
     let pairs = ordinary(3000, 1);
     let mut fan = fan(64 << 10);
     note(&mut fan, &pairs);

@@ -5,12 +5,14 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use crane_model::fan::Peers;
+use crane_model::name::AnyName;
 use crane_model::{Crane, Flow};
 
 use super::Sketches;
+use super::notable::DECIDED;
 use crate::edge::{Pair, node_name};
 use crate::endpoint::{Between, Endpoint};
-use crate::export::fans::FanLists;
+use crate::export::fans::{FanList, FanLists};
 use crate::names::Names;
 use crate::sketch::answer::{About, Asked};
 use crate::sketch::fans::{self, Direction, Limits};
@@ -88,7 +90,8 @@ impl Sketches {
             return Peers::exactly(fans::counted_of(&self.pairs, node, direction));
         }
         let peers = self.fans.peers(node, direction);
-        peers.within(self.limits(direction).of(node_name(node)))
+        let name = node_name(node);
+        peers.within(self.limits(direction, Some(name)).of(name))
     }
 
     /// The nodes that talk in a direction, and those they talk with.
@@ -99,17 +102,20 @@ impl Sketches {
         }
     }
 
-    fn limits(&self, direction: Direction) -> Limits<'_> {
+    /// What is certain of all nodes, or of `only` one.
+    fn limits(&self, direction: Direction, only: Option<AnyName>) -> Limits<'_> {
         let nodes = self.nodes(direction);
-        Limits::new(&self.pairs, nodes, self.sampling.one_in(), direction)
+        let one_in = self.sampling.one_in();
+        Limits::new(&self.pairs, nodes, one_in, direction, only)
     }
 
     /// The `top` nodes that talk with most others, as far as they stand out.
     pub fn largest_fans(&self, top: usize) -> FanLists {
+        let longer = top.max(DECIDED);
         let [out, into] = [Direction::Out, Direction::Into].map(|direction| {
             let mut list = match self.pairs.is_exact() {
-                true => fans::counted(&self.pairs, top, direction),
-                false => self.fans.largest(top, direction, &self.limits(direction)),
+                true => fans::counted(&self.pairs, longer, direction),
+                false => self.largest_fan(longer, direction),
             };
             for node in &mut list.nodes {
                 node.peers = self.with_unseen(node.peers, node.ip, direction);
@@ -119,10 +125,17 @@ impl Sketches {
             }
             list
         });
-        let mut notable = self.notable(&out, top, Direction::Out);
-        notable.extend(self.notable(&into, top, Direction::Into));
+        let mut notable = self.notable(&out, Direction::Out);
+        notable.extend(self.notable(&into, Direction::Into));
         notable.sort_by_key(|notable| Reverse(notable.node.peers.peers));
-        FanLists { out, into, notable }
+        let mut lists = FanLists { out, into, notable };
+        lists.shorten(top);
+        lists
+    }
+
+    fn largest_fan(&self, top: usize, direction: Direction) -> FanList {
+        self.fans
+            .largest(top, direction, &self.limits(direction, None))
     }
 
     /// The answers to all that a report is asked.

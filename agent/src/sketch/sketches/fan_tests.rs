@@ -204,6 +204,8 @@ fn agree(sketches: &Sketches, out: &FanList, stream: &Stream, truth: &[BTreeMap<
         assert!(asked.high <= packets.packets.at_most.unwrap(), "{asked:?}");
         assert!(asked.low <= asked.peers && asked.peers <= asked.high);
         assert!(asked.high > 0, "{ip} was seen");
+        let had_any = packets.packets.at_least > Some(0);
+        assert!(asked.peers > 0 || !had_any, "{ip}: {asked:?}, {packets:?}");
         if !out.nodes.iter().any(|node| node.ip == ip) {
             assert!(asked.high <= promise, "{asked:?}, {promise} promised");
         }

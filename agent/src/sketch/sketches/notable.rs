@@ -14,7 +14,14 @@ use crate::sketch::fans::Direction;
 /// Fewer peers than this are nothing special anywhere.
 const MANY: u64 = 64;
 
-/// So many times as many peers as in the middle of the list are special.
+/// An address is compared with the one that is this far down the list, whatever
+/// length is shown: so it is notable in all outputs or in none.
+const COMPARED: usize = 10;
+
+/// Lists are at least this long while it is decided who is notable.
+pub(super) const DECIDED: usize = 2 * COMPARED;
+
+/// So many times as many peers as the one it is compared with are special.
 const FAR_MORE: u64 = 3;
 
 /// A pair with no more packets than this is no conversation.
@@ -25,17 +32,17 @@ const LIGHT: u64 = 2;
 const LIGHT_MEAN: u64 = 3;
 
 impl Sketches {
-    /// Those of a list of `top` that are worth a look.
-    pub(super) fn notable(&self, list: &FanList, top: usize, direction: Direction) -> Vec<Notable> {
-        let middle = list.nodes.get(top / 2).map_or(0, |node| node.peers.peers);
-        let usual = MANY.max(FAR_MORE * middle);
+    /// Those of a list of at least [`DECIDED`] that are worth a look.
+    pub(super) fn notable(&self, list: &FanList, direction: Direction) -> Vec<Notable> {
+        let compared = list.nodes.get(COMPARED);
+        let usual = MANY.max(FAR_MORE * compared.map_or(0, |node| node.peers.peers));
         let back = match direction {
             Direction::Out => Direction::Into,
             Direction::Into => Direction::Out,
         };
         let is_special = |node: &&NodePeers| {
             node.peers.low >= usual
-                // Servers answer.
+                // A server sends to as many as it receives from.
                 && self.seen_peers(node.ip, back).peers < node.peers.peers / 2
         };
         let notable = |node: &NodePeers| Notable {
