@@ -20,7 +20,7 @@ STAGE := target/stage
 CARGO_DEB := target/tools/bin/cargo-deb
 CARGO_DEB_VERSION := 3.8.0
 
-.PHONY: run demo test test-extra test-dashboards test-top test-page test-package test-boot bench check-cuda setup setup-test install uninstall deb
+.PHONY: run demo test test-extra test-dashboards test-lines test-alerts test-top test-page test-package test-boot bench check-cuda setup setup-test install uninstall deb
 
 ## run: build the agent and run it on all interfaces that are up
 run: $(AGENT)
@@ -34,7 +34,7 @@ $(SAMPLE): $(AGENT)
 	$(AGENT) sample $(SAMPLE)
 
 $(AGENT): setup
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p crane-agent
 
 ## test: everything that has to hold before a commit
 test: setup-test
@@ -46,11 +46,21 @@ test: setup-test
 	  exit $$code
 
 ## test-extra: what takes minutes and a Debian mirror: the package, and a machine that boots it
-test-extra: test-dashboards test-top test-page test-package test-boot
+test-extra: test-dashboards test-lines test-alerts test-top test-page test-package test-boot
 
 ## test-dashboards: Grafana's library reads every dashboard and loses nothing
 test-dashboards:
 	.ci/test-dashboards
+
+## test-lines: DuckDB and jq read the lines of windows
+test-lines: $(AGENT)
+	@sh .ci/need jq jq curl curl
+	AGENT=$(AGENT) .ci/test-lines
+
+## test-alerts: a scan reaches a webhook through Prometheus and Alertmanager
+test-alerts: $(AGENT)
+	@sh .ci/need promtool prometheus prometheus-alertmanager prometheus-alertmanager
+	AGENT=$(AGENT) .ci/test-alerts
 
 ## test-package: the package is installed, upgraded and purged in a Debian root
 test-package: deb
@@ -76,8 +86,8 @@ test-page: $(AGENT)
 bench: setup
 	@sh .ci/need tcpdump tcpdump nfpcapd nfdump softflowd softflowd taskset util-linux \
 	  ip iproute2 tcpreplay tcpreplay trafgen netsniff-ng
-	RAYON_NUM_THREADS=1 $(CARGO) bench --locked -p crane-model
-	$(CARGO) bench --locked -p crane-agent --bench speed --bench growth --bench live
+	RAYON_NUM_THREADS=1 $(CARGO) bench --locked -p crane-lab --benches
+	$(CARGO) bench --locked -p crane-agent --bench speed --bench growth --bench live --bench load
 
 ## check-cuda: compile and link the CUDA build, without a GPU (10 to 20 minutes)
 check-cuda: setup
@@ -91,7 +101,7 @@ setup:
 ## setup-test: what the tests need besides
 setup-test: setup
 	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping tshark tshark tcpreplay tcpreplay \
-	  faketime faketime groff groff-base openssl openssl curl curl tcpdump tcpdump bash bash zsh zsh fish fish script bsdutils
+	  faketime faketime jq jq groff groff-base openssl openssl curl curl tcpdump tcpdump bash bash zsh zsh fish fish script bsdutils
 
 ## install: the agent, its manual, completions, its unit and its configuration
 install: $(AGENT)

@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 
 import { agent, check, eventually, faults, freePort, LARGE, ok, open, PHONE, picture, run, sideways, stop, test, text, WORK } from './browser.mjs';
 
-const TABS = ['pairs', 'sources', 'destinations', 'fan-out', 'services', 'networks', 'graph', 'sketch'];
+const TABS = ['pairs', 'conversations', 'sources', 'destinations', 'fan-out', 'services', 'networks', 'graph', 'sketch'];
 const HEAVIEST = ['10.0.1.8', '192.0.2.1'];
 const folder = `${WORK}/demo`;
 const REPLAY = ['replay', 'sample.pcap', '--serve', '--loop', '--speed', '1', '--window', '20s'];
@@ -41,8 +41,8 @@ async function firstLook(chrome, at) {
   const size = (await (await fetch(at)).text()).length;
   check(size < 250_000, 'the page is small', size);
   ok(`${Math.round(size / 1024)} KiB in one document`);
-  await eventually('the scan', async () => /10\.0\.1\.67\s+talks to [\d,]+ hosts \(scan\?\)/.test(await text(page, '#notable')), 20);
-  await eventually('the flood', async () => /192\.0\.2\.4\s+hears from [\d,]+ hosts \(flood\?\)/.test(await text(page, '#notable')), 20);
+  await eventually('the scan', async () => /10\.0\.1\.67\s+sends to [\d,]+ hosts \(scan\?\)/.test(await text(page, '#notable')), 20);
+  await eventually('the flood', async () => /192\.0\.2\.4\s+receives from [\d,]+ hosts \(flood\?\)/.test(await text(page, '#notable')), 20);
   ok('the scan and the flood are notable');
   await eventually('a chart', () => page.locator('.traffic .line').count(), 30);
   const numbers = await text(page, '#numbers');
@@ -51,11 +51,33 @@ async function firstLook(chrome, at) {
   return page;
 }
 
+/** How fast everything is now, and an order by that. */
+async function rates(page) {
+  const speeds = await eventually('rates of the last 2 s', async () => {
+    const cells = await page.locator('#panel .rows li .rate_2s').allTextContents();
+    return cells.filter((cell) => /bit\/s$/.test(cell)).length > 5 && cells;
+  }, 10);
+  ok(`${speeds.length} rows have a rate of the last 2 s: ${speeds[0]}`);
+  await eventually('rates of the last 10 s', async () => /bit\/s$/.test(await text(page, '#panel .rows li .rate_10s')), 15);
+  await page.keyboard.press('s');
+  await page.keyboard.press('s');
+  check(page.url().includes('sort=rate_2s'), 'the order is in the address', page.url());
+  await eventually('an order by the last 2 s', async () => {
+    const answer = await (await fetch(new URL(`/api/v1/heavy-hitters?window=current&by=rate_2s&top=5`, page.url()))).json();
+    const first = answer.interfaces[0].pairs[0];
+    const row = await text(page, '#panel .rows li');
+    return first && row.includes(first.src) && row.includes(first.dst);
+  }, 10);
+  ok('rows are in the order of the last 2 s');
+  await page.keyboard.press('s');
+  check(!page.url().includes('sort='), 'the order of the window again', page.url());
+}
+
 async function searches(page) {
   let found = await search(page, '10.0.1.8 192.0.2.1');
   check(/10\.0\.1\.8 → 192\.0\.2\.1/.test(found) && /MiB|KiB/.test(found) && /exact/.test(found), 'a pair', found);
   found = await search(page, '10.0.1.67');
-  check(/talks to/.test(found) && /hosts/.test(found) && /office/.test(found), 'a node', found);
+  check(/sends to/.test(found) && /hosts/.test(found) && /office/.test(found), 'a node', found);
   found = await search(page, '10.0/16');
   check(/10\.0\.0\.0\/16/.test(found) && /sent/.test(found) && /MiB|KiB/.test(found), 'a network', found);
   found = await search(page, 'servers');
@@ -236,6 +258,7 @@ test(async (chrome) => {
   const at = `http://127.0.0.1:${port}/`;
   let running = await agent(port, [...REPLAY, '-c', 'agent.toml'], { cwd: folder });
   const page = await firstLook(chrome, at);
+  await rates(page);
   await searches(page);
   await keys(page);
   check(page.complaints.length === 0, 'no complaints', page.complaints);

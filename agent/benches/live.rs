@@ -155,7 +155,7 @@ fn pass_agent(cable: &Cable, folder: &Path, sender: Sender) -> Cost {
     assert_eq!(
         edges + lost,
         (TIMES * SAMPLE) as f64,
-        "every packet is in the books"
+        "every packet is counted"
     );
     Cost {
         lost: Some(lost),

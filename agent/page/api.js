@@ -1,7 +1,7 @@
 // The agent, as it is asked over HTTP.
 
 /** Longer than the agent takes for an answer about the current window. */
-const PATIENCE = 8000;
+const TIMEOUT = 8000;
 
 class Refused extends Error {
   constructor(status, message) {
@@ -10,12 +10,12 @@ class Refused extends Error {
   }
 }
 
-/** Fails with a TypeError where nobody answers, with Refused where the answer is no. */
+/** Throws a TypeError if there is no answer, and Refused if the agent refuses. */
 async function ask(path, parameters) {
   const given = Object.entries(parameters || {}).filter(([, value]) => value !== undefined);
   const query = given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
   const answer = await fetch(`/api/v1/${path}${query ? '?' + query : ''}`, {
-    signal: AbortSignal.timeout(PATIENCE),
+    signal: AbortSignal.timeout(TIMEOUT),
     cache: 'no-store',
     credentials: 'same-origin',
   });
@@ -29,7 +29,7 @@ const agent = {
   live: true,
   interfaces: (name) => ask('interfaces', { interface: name }),
   async lists(name, window, by, top) {
-    const answer = await ask('heavy-hitters', { interface: name, window, by, top });
+    const answer = await ask('heavy-hitters', { interface: name, window, by, top, rates: true });
     return answer.interfaces[0];
   },
   /** Points, oldest first: when they end, how long they are, what there was. */
@@ -50,12 +50,17 @@ const agent = {
     return (await ask('sketch', { interface: name, window })).interfaces[0];
   },
   async node(ip, name, window, by) {
-    const answer = await ask('node', { ip, interface: name, window, by, top: 20 });
-    return { name: answer.name, ...answer.interfaces[0] };
+    const answer = await ask('node', { ip, interface: name, window, by, top: 20, services: true, rates: true });
+    return { name: answer.name, known: knownText(answer), ...answer.interfaces[0] };
   },
-  async flow(src, dst, name, window) {
-    const answer = await ask('flow', { src, dst, both: true, interface: name, window });
+  async flow(src, dst, service, name, window) {
+    const answer = await ask('flow', { src, dst, service, both: true, services: true, interface: name, window });
     const found = answer.interfaces[0];
-    return found && { names: [answer.src_name, answer.dst_name], ...found };
+    const known = [knownText(answer, 'src_'), knownText(answer, 'dst_')].filter(Boolean).join(' → ');
+    return found && { names: [answer.src_name, answer.dst_name], known, ...found };
+  },
+  /** What a service had, and the pairs that had most of it. */
+  async service(service, name, window, by) {
+    return (await ask('service', { service, interface: name, window, by, top: 50 })).interfaces[0];
   },
 };

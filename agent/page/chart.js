@@ -1,6 +1,6 @@
-// Traffic over time: one area, what was lost as ticks below it.
+// Traffic over time as an area, lost packets as ticks below it.
 
-/** What the chart spans: as little as has what there is. */
+/** Spans in seconds; the smallest one that contains all points is used. */
 const SPANS = [120, 300, 900];
 
 /** A round number of at least this. */
@@ -148,9 +148,8 @@ class TrafficChart {
   }
 }
 
-/** A line without axes, for a row. */
-function sparkline(values, lost, width, height, label) {
-  const most = Math.max(1, ...values);
+/** A line without axes, for a row; `most` is at its upper edge. */
+function sparkline(values, lost, most, width, height, label) {
   // One point is a level.
   if (values.length === 1) values = [values[0], values[0]];
   const count = Math.max(2, values.length);
@@ -167,7 +166,7 @@ function sparkline(values, lost, width, height, label) {
   return picture;
 }
 
-/** Windows one after the other, with whiskers; what is not known is left out. */
+/** Windows in order, with whiskers; unknown values are left out. */
 function windowBars(windows, measure, width, height) {
   const known = windows.filter((one) => one.row);
   const most = ceiling(Math.max(1, ...known.map((one) => measure.high(one.row))));

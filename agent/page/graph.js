@@ -1,5 +1,5 @@
-// Who talks to whom as a picture. Where a node is follows from its address and from
-// whom it talks to; once it is there it stays, and the picture is at rest.
+// The heaviest pairs as a graph. The position of a node follows from its address and its
+// peers; a node that is placed does not move.
 
 const SIZES = [10, 25, 50, 100, 200];
 
@@ -110,7 +110,7 @@ class GraphTab {
     this.emphasise();
   }
 
-  /** Places for those that have none; those that have one keep it. */
+  /** Places new nodes; the others stay. */
   arrange(box) {
     const fresh = this.nodes.filter((one) => !this.places.has(one.ip));
     for (const one of fresh) {
@@ -127,7 +127,7 @@ class GraphTab {
       this.places.set(one.ip, { x: x + spread * dx, y: y + spread * dy });
     }
     const narrow = box.width < 500;
-    // Many newcomers, or another shape of the picture: all may move, once.
+    // With many new nodes, or another shape of the picture, all may move once.
     const anew = this.nodes.length > 1.4 * this.settled || this.narrow !== narrow;
     if (fresh.length === 0 && !anew) return;
     this.narrow = narrow;
@@ -235,7 +235,7 @@ function relax(nodes, edges, places, movable, box) {
         if (x === 0 && y === 0) [x, y] = [0.1 * (i - j), 0.1];
         const far = Math.hypot(x, y);
         const room = a.r + b.r + 16;
-        // Only neighbours push: the sum over all would press everyone to the edge.
+        // Only neighbours repel; the sum over all would push all nodes to the edge.
         if (far > 2 * ideal && far > room) continue;
         let push = (ideal * ideal) / (far * far);
         if (far < room) push += (2 * (room - far)) / far;
@@ -248,7 +248,7 @@ function relax(nodes, edges, places, movable, box) {
     for (const [i, j] of links) {
       const [a, b] = [points[i], points[j]];
       const [x, y] = [a.x - b.x, a.y - b.y];
-      // Networks stay together although they talk to others; who has many is not torn.
+      // Networks stay together although they have edges to others; nodes with many edges move less.
       const pull = a.region === b.region ? Math.hypot(x, y) / ideal / 2.2 : 0.04;
       a.dx -= (x * pull) / a.ties;
       a.dy -= (y * pull) / a.ties;
@@ -270,7 +270,7 @@ function relax(nodes, edges, places, movable, box) {
   nodes.forEach((one, n) => places.set(one.ip, { x: points[n].x / box.width, y: points[n].y / box.height }));
 }
 
-/** Nobody lies on anybody. */
+/** Separates nodes that overlap. */
 function separate(points) {
   for (let step = 0; step < 40; step += 1) {
     for (let i = 0; i < points.length; i += 1) {
@@ -289,7 +289,7 @@ function separate(points) {
   }
 }
 
-/** Within the ellipse of its region: corners look like walls. */
+/** Keeps a node within the ellipse of its region. */
 function keepInside(point) {
   const { x, y, width, height } = point.region;
   const [dx, dy] = [(point.x - x - width / 2) / (width / 2), (point.y - y - height / 2) / (height / 2)];

@@ -34,9 +34,9 @@ function pause() {
   poke();
 }
 
-const KEYS = [
-  ['1 – 8', 'pairs, sources, destinations, fan-out, services, networks, graph, sketch'],
-  ['/', 'search'], ['Esc', 'close what was found'], ['b', 'bytes or packets'], ['w', 'this window or the last complete one'],
+const KEYS = () => [
+  [`1 – ${TABS.length}`, TABS.map(([, title]) => title).join(', ')],
+  ['/', 'search'], ['Esc', 'close what was found'], ['b', 'bytes or packets'], ['s', 'sort by the whole window, the last 10 s or 2 s'], ['w', 'this window or the last complete one'],
   ['i', 'all interfaces'], ['p', 'pause'], ['t', 'dark or light'], ['?', 'this'],
 ];
 
@@ -45,18 +45,18 @@ function help() {
   if (dialog.open) return dialog.close();
   dialog.replaceChildren(
     el('h2', { id: 'help-title' }, 'Keys'),
-    el('dl', {}, KEYS.flatMap(([key, what]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, what)])),
-    el('h2', {}, 'What is what'),
-    el('p', {}, 'A bar is what someone had in the window. A thin whisker on it is the 90 % interval: no whisker, no doubt. “Exact” means that every pair is counted by itself.'),
-    el('p', {}, 'Search for an address, a pair (10.0.0.1 10.0.0.2), a network (10.0.0.0/8), a configured name, or any part of what is listed.'),
+    el('dl', {}, KEYS().flatMap(([key, what]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, what)])),
+    el('h2', {}, 'Bars and search'),
+    el('p', {}, 'A bar shows the packets or bytes of a row in the window. A thin whisker on it is the 90 % interval; no whisker: exact. “Exact” means that every pair has a counter of its own.'),
+    el('p', {}, 'Search for an address, a pair (10.0.0.1 10.0.0.2), a network (10.0.0.0/8), a configured name, a service (tcp/443, or “service https”; also behind a pair), or any part of what is listed.'),
     el('form', { method: 'dialog' }, el('button', { autofocus: true }, 'Close')),
   );
   return dialog.showModal();
 }
 
 function toggle(name) {
-  const [first, second] = CHOICES[name].map(([value]) => value);
-  go({ [name]: state[name] === first ? second : first });
+  const values = CHOICES[name].map(([value]) => value);
+  go({ [name]: values[(values.indexOf(state[name]) + 1) % values.length] });
 }
 
 function onKey(event) {
@@ -71,7 +71,7 @@ function onKey(event) {
   if (typing || byId('help').open) return;
   const actions = {
     '/': () => byId('query').focus(), '?': help, t: toggleTheme, p: pause,
-    b: () => toggle('by'), w: () => source.live && toggle('window'), i: () => seen.all.length > 1 && go({ if: ALL, q: '' }),
+    b: () => toggle('by'), s: () => source.live && toggle('sort'), w: () => source.live && toggle('window'), i: () => seen.all.length > 1 && go({ if: ALL, q: '' }),
   };
   const tab = TABS[Number(event.key) - 1];
   const action = tab ? () => go({ tab: tab[0] }) : actions[event.key];
@@ -97,8 +97,9 @@ function start() {
     type: 'button', role: 'tab', id: `tab-${name}`, 'data-tab': name, 'aria-controls': 'panel', onclick: () => go({ tab: name }),
   }, title, el('kbd', { 'aria-hidden': 'true' }, String(at + 1)))));
   byId('tabs').addEventListener('keydown', onTabKey);
-  const groups = source.live ? ['window', 'by'] : ['by'];
-  byId('choices').append(...groups.map((name) => el('div', { class: 'choice', role: 'group', 'data-name': name, 'aria-label': name === 'by' ? 'Measure' : 'Window' },
+  const groups = source.live ? ['window', 'sort', 'by'] : ['by'];
+  const labels = { by: 'Measure', window: 'Window', sort: 'Sorted by' };
+  byId('choices').append(...groups.map((name) => el('div', { class: 'choice', role: 'group', 'data-name': name, 'aria-label': labels[name], title: labels[name] },
     CHOICES[name].map(([value, title]) => el('button', { type: 'button', 'data-value': value, onclick: () => go({ [name]: value }) }, title)))));
   byId('interface').addEventListener('change', (event) => go({ if: event.target.value, q: '' }));
   byId('search').addEventListener('submit', (event) => {
@@ -129,7 +130,7 @@ function start() {
   addEventListener('popstate', () => { readHash(); arrive(); });
   if (!source.live) {
     byId('query').placeholder = 'search the lists of this report';
-    say(byId('footer'), `Made by crane-agent ${source.version} replay. This file asks nobody: search finds who is in its lists.`);
+    say(byId('footer'), `Made by crane-agent ${source.version} replay. Self-contained file: search finds what is in its lists.`);
   } else {
     byId('footer').append('The same as ', el('a', { href: '/metrics' }, 'metrics'), ' and as ', el('a', { href: '/api/v1/heavy-hitters' }, 'JSON'), '.');
   }

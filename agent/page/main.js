@@ -1,7 +1,8 @@
-// The page: what is looked at, asking for it once a second, and keys.
+// The page: what is shown, and one round of questions a second.
 
 const TABS = [
   ['pairs', 'pairs', () => new ListTab('pairs', 'pairs')],
+  ['conversations', 'conversations', () => new ListTab('conversations', 'conversations')],
   ['sources', 'sources', () => new ListTab('nodes', 'sources')],
   ['destinations', 'destinations', () => new ListTab('nodes', 'destinations')],
   ['fan-out', 'fan-out', () => new FanTab()],
@@ -14,6 +15,7 @@ const EVERY = 1000;
 const ALL = '*';
 const CHOICES = {
   by: [['bytes', 'bytes'], ['packets', 'packets']],
+  sort: [['sum', 'whole window'], ['rate_10s', 'last 10 s'], ['rate_2s', 'last 2 s']],
   window: [['now', 'now'], ['last', 'last complete']],
 };
 
@@ -21,7 +23,7 @@ const report = readReport();
 const source = report ? reportSource(report) : agent;
 if (report) showUtc();
 const NOUN = source.live ? 'interfaces' : 'captures';
-const state = { if: '', tab: 'pairs', by: 'bytes', window: 'now', q: '' };
+const state = { if: '', tab: 'pairs', by: 'bytes', sort: 'sum', window: 'now', q: '' };
 /** Long ago: everything is due. */
 const NEVER = -Infinity;
 const seen = { all: [], allAt: NEVER, history: new Map(), historyAt: NEVER, overviewAt: NEVER, past: new Map(), before: null, rate: null, info: {} };
@@ -37,7 +39,7 @@ const notes = new Notable(byId('notable'));
 const found = new Found(byId('found'));
 const overview = new Overview(byId('overview'), NOUN);
 
-/** The address of what is shown; a colleague who opens it sees the same. */
+/** The URL of what is shown. */
 function readHash() {
   const given = new URLSearchParams(location.hash.slice(1));
   // What a link does not name stays, but a link to an interface asks nothing.
@@ -48,21 +50,22 @@ function readHash() {
   if (!tabs.has(state.tab)) state.tab = 'pairs';
   if (!MEASURES[state.by] || state.by === 'peers') state.by = 'bytes';
   if (state.window !== 'last') state.window = 'now';
+  if (!CHOICES.sort.some(([value]) => value === state.sort)) state.sort = 'sum';
 }
 
-/** Goes there; quietly where nobody asked to. */
+/** Goes to an address; without a history entry unless the user asked for it. */
 function go(change, quietly) {
   Object.assign(state, change);
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
-    if (value && !(name === 'window' && value === 'now') && !(name === 'by' && value === 'bytes')) given.set(name, value);
+    if (value && !(name === 'window' && value === 'now') && !(name === 'by' && value === 'bytes') && !(name === 'sort' && value === 'sum')) given.set(name, value);
   }
   const hash = `#${given}`;
   if (location.hash !== hash) history[quietly ? 'replaceState' : 'pushState'](null, '', hash);
   arrive();
 }
 
-/** Shows what the address names, with what is known so far; then asks. */
+/** Shows what the URL selects with the data known so far, then asks. */
 function arrive() {
   const input = byId('query');
   if (document.activeElement !== input) input.value = state.q;
@@ -128,7 +131,7 @@ function draw() {
   tabs.get(state.tab).tab.update(view);
 }
 
-/** Why there is nothing to see. */
+/** Why there are no rows. */
 function emptyText() {
   if (gone) return 'The agent does not answer.';
   if (seen.info.interfaces && seen.info.interfaces.length === 0) return 'Nothing is captured yet.';
@@ -186,7 +189,7 @@ function describeWindow() {
   return length ? `window ${lasting(Math.round(length))}, ${age}` : `one window, ${age}`;
 }
 
-/** Which window answers: the current one, or the last while that has hardly begun. */
+/** The window to ask: the current one, or the last one while that has just begun. */
 function windowToAsk({ current, last }) {
   if (!last) return 'current';
   if (state.window === 'last') return 'last';
@@ -218,7 +221,7 @@ async function look() {
   const interface_ = state.if;
   const which = windowToAsk(one);
   const top = state.tab === 'graph' ? 400 : 100;
-  const asks = [source.lists(interface_, which, state.by, top)];
+  const asks = [source.lists(interface_, which, state.sort === 'sum' ? state.by : state.sort, top)];
   asks.push(time - seen.historyAt > 5000 ? source.history(interface_) : null);
   asks.push(state.tab === 'sketch' ? source.sketch(interface_, which) : null);
   // Asked together, answered from the same packets.
@@ -228,7 +231,7 @@ async function look() {
   const [lists, history, sketch, answer] = await Promise.all(asks);
   await remember(one, interface_);
   if (interface_ !== state.if) return undefined;
-  // The window has turned meanwhile: what it has is not worth showing yet.
+  // A new window has begun meanwhile and has hardly any packets yet.
   const turned = which === 'current' && lists && one.current.start !== null && lists.start !== one.current.start;
   if (turned && view.lists) return undefined;
   if (history) {
@@ -240,7 +243,7 @@ async function look() {
   const recent = points.reduce((sum, point) => sum + point.dropped, 0);
   view = { ...view, which, state: one, lists: lists || null, past: seen.past.get(interface_) || [], lost: source.live && points.length > 0 ? recent : total };
   if (sketch) view.sketch = sketch;
-  subject = [interface_, which, lists && lists.start, state.by].join(' ');
+  subject = [interface_, which, lists && lists.start, state.by, state.sort].join(' ');
   draw();
   if (query && query === state.q) found.update(view, source, query, answer);
   return undefined;
@@ -297,7 +300,7 @@ function banner(text, kind) {
   }
 }
 
-/** What is wrong although the agent answers. */
+/** Problems although the agent answers. */
 function warn(info, one) {
   if (!source.live) return banner(report.captures.some((capture) => capture.error) ? report.captures.map((capture) => capture.error).filter(Boolean).join('; ') : '');
   if (info.age_seconds > 3) return banner(`These numbers are ${lasting(info.age_seconds)} old: the agent is busier than it can be.`, 'alarm');

@@ -1,4 +1,4 @@
-// Traffic between networks that have names, as a matrix.
+// Traffic between networks that have names, as a matrix, and the heaviest autonomous systems.
 
 class NetworkTab {
   constructor() {
@@ -8,11 +8,15 @@ class NetworkTab {
     this.empty = el('div', { class: 'empty' },
       el('p', {}, 'No network has a name yet. Give names to prefixes, and what they send each other is counted exactly:'),
       el('pre', {}, 'names_file = "networks.csv"      # in crane-agent.toml, above all sections\n\n10.1.0.0/16,office               # in networks.csv\n10.2.0.0/16,servers'));
-    this.node = el('div', {}, this.box, this.note, this.empty);
+    this.asns = new ListTab('asns', 'asns', 'autonomous systems: all that their addresses sent or received');
+    this.node = el('div', {}, this.box, this.note, this.empty, this.asns.node);
   }
 
   update(view) {
     const groups = view.state && view.state.groups;
+    const hasAsns = Boolean(view.lists && view.lists.asns);
+    show(this.asns.node, hasAsns);
+    if (hasAsns) this.asns.update(view);
     const { measure } = view;
     show(this.empty, !groups);
     show(this.box, Boolean(groups));

@@ -1,4 +1,4 @@
-// The five numbers, and what is worth a look.
+// The five numbers, and notable addresses and pairs.
 
 class Numbers {
   constructor(parent) {
@@ -34,7 +34,7 @@ class Numbers {
   }
 }
 
-/** `exact`, or how wide the intervals of the heaviest usually are; and of which. */
+/** `exact`, or the usual width of the intervals of the heaviest, and of which these are. */
 function certainty(view) {
   const { lists, measure } = view;
   if (!lists || lists.packets === 0) return ['–', 'answers'];
@@ -56,10 +56,10 @@ function lossText(state) {
 
 const LOSERS = { ring_full: 'the agent (its ring was full)', kernel: 'the kernel', interface: 'the interface' };
 
-/** A packet or two to each: that is no conversation. */
+/** One or two packets to each peer are not a conversation. */
 const HINTS = { scan: ' (scan?)', flood: ' (flood?)' };
 
-/** What is worth a look: a list of { text, query, alarm }. */
+/** Notable addresses and pairs: a list of { text, query, alarm }. */
 function notable(view) {
   const found = [];
   const { lists, measure, state } = view;
@@ -74,7 +74,7 @@ function notable(view) {
   for (const row of (lists.notable || []).slice(0, 4)) {
     const hint = HINTS[row.kind] || '';
     const out = row.kind === 'scan' || row.kind === 'fan_out';
-    found.push({ query: row.ip, name: row.name, text: `${out ? 'talks to' : 'hears from'} ${whole(row.peers)} hosts${hint}`, alarm: hint !== '', weight: row.peers });
+    found.push({ query: row.ip, name: row.name, text: `${out ? 'sends to' : 'receives from'} ${whole(row.peers)} hosts${hint}`, alarm: hint !== '', weight: row.peers });
   }
   for (const row of newPairs(view).slice(0, 3)) {
     found.push({ query: `${row.src} → ${row.dst}`, text: `new, ${percent(measure.value(row), lists[measure.name])} ${measure.of}` });
@@ -86,7 +86,7 @@ function notable(view) {
   return found;
 }
 
-/** Heavy pairs that the window before does not list. */
+/** Heavy pairs that are not listed in the previous window. */
 function newPairs(view) {
   const { lists, measure, past } = view;
   const before = past.length > 0 ? past[past.length - 1] : null;

@@ -35,7 +35,10 @@ class Overview {
     const wanted = this.filter.value.trim().toLowerCase();
     const rows = this.rows.filter((row) => row.state.interface.toLowerCase().includes(wanted));
     const busy = this.rows.filter((row) => row.rate.packets > 0).length;
-    say(this.note, `${this.rows.length} ${this.noun}, ${busy} with traffic`);
+    // One scale for all, so that lines can be compared.
+    this.most = Math.max(1, ...this.rows.flatMap((row) => this.speeds(row)));
+    const scale = this.rows.length > 1 ? ', charts on one scale' : '';
+    say(this.note, `${this.rows.length} ${this.noun}, ${busy} with traffic${scale}`);
     show(this.empty, rows.length === 0);
     const waits = this.waiting && this.waiting.length > 0 ? ` Waiting for: ${this.waiting.join(', ')}.` : '';
     say(this.empty, rows.length > 0 ? '' : this.rows.length > 0 ? 'No interface has this in its name.' : `No interface is captured yet.${waits}`);
@@ -49,22 +52,27 @@ class Overview {
       part('spark-box'), part('value'), part('rate'), part('condition'));
   }
 
-  fill(node, { state, rate, points }) {
+  /** Packets or bytes a second of each point. */
+  speeds({ points }) {
+    return points.map((point) => point[this.measure.name] / (point.seconds || 1));
+  }
+
+  fill(node, row) {
+    const { state, rate, points } = row;
     const part = (name) => node.querySelector(`.${name}`);
     say(part('condition'), condition(state));
     say(part('value'), bitsText(8 * rate.bytes));
     say(part('rate'), `${short(rate.packets)}${NB}packets/s`);
-    const key = `${points.length} ${points.length > 0 ? points[points.length - 1].end : 0}`;
+    const key = `${points.length} ${points.length > 0 ? points[points.length - 1].end : 0} ${this.most}`;
     const box = part('spark-box');
     if (box.dataset.drawn !== key) {
       box.dataset.drawn = key;
-      const values = points.map((point) => point[this.measure.name] / (point.seconds || 1));
-      box.replaceChildren(sparkline(values, points.map((point) => point.dropped), 400, 24, `Traffic of ${state.interface}`));
+      box.replaceChildren(sparkline(this.speeds(row), points.map((point) => point.dropped), this.most, 400, 24, `Traffic of ${state.interface}`));
     }
   }
 }
 
-/** What is wrong with an interface. */
+/** Problems of an interface. */
 function condition(state) {
   const lost = Object.values(state.dropped || {}).reduce((sum, n) => sum + n, 0);
   const faults = [

@@ -14,7 +14,6 @@ function reportSource(data) {
     for (let n = 2; captures.has(name); n += 1) name = `${base} #${n}`;
     captures.set(name, capture);
   }
-  const lists = ['sources', 'destinations', 'services'];
   const window = (capture) => ({
     start: capture.start, end: capture.end, seconds: capture.seconds || 0,
     packets: capture.edges, bytes: bytesOf(capture), distinct_pairs: capture.pairs, exact: capture.exact,
@@ -37,17 +36,17 @@ function reportSource(data) {
     async lists(name, which, by) {
       const capture = captures.get(name);
       const suffix = by === 'bytes' ? '_bytes' : '';
-      const answer = { interface: name, window: 'current', ...window(capture) };
-      answer.pairs = capture[`top${suffix}`];
-      for (const list of lists) answer[list] = capture[list + suffix];
-      for (const key of ['fan_out', 'fan_in', 'fan_out_others_at_most', 'fan_in_others_at_most', 'notable']) answer[key] = capture[key];
+      // Lists that have another order have another key for it.
+      const ordered = Object.keys(capture).filter((key) => Array.isArray(capture[`${key}_bytes`]));
+      const answer = { ...capture, interface: name, window: 'current', ...window(capture) };
+      for (const list of ordered) answer[list === 'top' ? 'pairs' : list] = capture[list + suffix];
       return answer;
     },
     async history(name) {
       const all = new Map();
       for (const [known, capture] of captures) {
         if (name !== undefined && known !== name) continue;
-        all.set(known, capture.windows.map((one) => ({
+        all.set(known, capture.windows.filter((one) => one.end !== null).map((one) => ({
           end: one.end, seconds: one.seconds, bytes: one.bytes, packets: one.packets, dropped: 0,
         })));
       }

@@ -1,13 +1,14 @@
-// A question about an address, a pair, a network or a name, and its answer.
+// A question about an address, a pair, a network, an AS, a name or a service, and its answer.
 
 const V4 = /^\d{1,3}(\.\d{1,3}){3}$/;
+const ASN = /^AS\d{1,10}$/i;
 const V6 = /^[0-9a-f:.]*:[0-9a-f:.]*$/i;
 
 function isAddress(text) {
   return (V4.test(text) && text.split('.').every((part) => Number(part) < 256)) || V6.test(text);
 }
 
-/** 10/8 and 10.1.2.3/16 are what people write; prefixes have four bytes and no host. */
+/** Completes prefixes like 10/8 and 10.1.2.3/16 to four bytes without host bits. */
 function prefix(text) {
   const match = /^(\d{1,3}(?:\.\d{1,3}){0,3})\.?\/(\d{1,2})$/.exec(text);
   if (!match || Number(match[2]) > 32) return text;
@@ -21,14 +22,27 @@ function prefix(text) {
   return `${whole.join('.')}/${bits}`;
 }
 
+const PROTOCOLS = '(?:tcp|udp|sctp|icmp|icmpv6|gre|esp|other|fragment)';
+const SERVICE = new RegExp(`^(?:\\d{1,5}|${PROTOCOLS}(?:/[a-z0-9-]+)?)$`, 'i');
+
+/** What asks for a service; null for anything else. A name of one follows the word "service". */
+function service(text) {
+  const named = /^(?:service|port)\s+(\S+)$/i.exec(text.trim());
+  if (named) return named[1].toLowerCase();
+  return SERVICE.test(text.trim()) ? text.trim().toLowerCase() : null;
+}
+
 function parseQuery(text, names) {
+  if (service(text) && !names.has(text.trim())) return { kind: 'service', service: service(text) };
   const ends = text.trim().split(/\s*(?:→|->|>|,|\s)\s*/).filter(Boolean);
-  const isEnd = (end) => end === '*' || isAddress(end) || end.includes('/') || names.has(end);
+  const isEnd = (end) => end === '*' || isAddress(end) || end.includes('/') || names.has(end) || ASN.test(end);
   // Names may have spaces.
   if (names.has(text.trim())) return { kind: 'flow', src: text.trim(), dst: '*', network: text.trim() };
   if (ends.length === 2 && ends.every(isEnd)) return { kind: 'flow', src: prefix(ends[0]), dst: prefix(ends[1]) };
+  if (ends.length === 3 && ends.slice(0, 2).every(isEnd) && service(ends[2])) return { kind: 'flow', src: prefix(ends[0]), dst: prefix(ends[1]), service: service(ends[2]) };
   if (ends.length !== 1) return { kind: 'text', text: text.trim() };
   const [end] = ends;
+  if (ASN.test(end)) return { kind: 'flow', src: end.toUpperCase(), dst: '*', network: end.toUpperCase() };
   if (isAddress(end)) return { kind: 'node', ip: end.toLowerCase() };
   if (end.includes('/') && /^[0-9a-f]/i.test(end)) return { kind: 'flow', src: prefix(end), dst: '*', network: prefix(end) };
   return { kind: 'text', text: end };
@@ -42,14 +56,17 @@ class Found {
     this.close = el('button', { type: 'button', class: 'close', 'aria-label': 'Close (Escape)', onclick: () => go({ q: '' }) }, '✕');
     this.verdict = el('p', { class: 'verdict' });
     this.facts = el('div', { class: 'facts' });
+    this.services = new HeavyList('services', 'services');
+    this.received = new HeavyList('services', 'services of what it received');
     this.rows = new HeavyList('pairs', 'heaviest pairs of it');
     this.nodes = new HeavyList('nodes', 'addresses');
-    parent.append(el('div', { class: 'panel-head' }, this.title, this.note, this.close), this.verdict, this.facts, this.rows.node, this.nodes.node);
-    /** What windows said, by interface and question. */
+    this.lists = [this.services, this.received, this.rows, this.nodes];
+    parent.append(el('div', { class: 'panel-head' }, this.title, this.note, this.close), this.verdict, this.facts, ...this.lists.map((list) => list.node));
+    /** Answers of windows, by interface and question. */
     this.past = new Map();
   }
 
-  /** Something else is searched for: what was found before is no answer to it. */
+  /** Another search: removes the previous answer. */
   begin(query) {
     if (this.query === query) return;
     this.query = query;
@@ -58,13 +75,13 @@ class Found {
     say(this.verdict, 'Asking …');
     this.verdict.classList.remove('certain');
     this.facts.replaceChildren();
-    for (const list of [this.rows, this.nodes]) {
+    for (const list of this.lists) {
       list.list.replaceChildren();
       show(list.node, false);
     }
   }
 
-  /** Asks the agent about what is searched for. */
+  /** Asks the agent. */
   async ask(view, source, query) {
     const asked = this.parse(view, query);
     if (asked.kind === 'text' || !source.live) return null;
@@ -89,9 +106,11 @@ class Found {
   }
 
   async answer(asked, view, source) {
-    const ask = (which) => asked.kind === 'node'
-      ? source.node(asked.ip, view.interface, which, view.by)
-      : source.flow(asked.src, asked.dst, view.interface, which);
+    const ask = (which) => {
+      if (asked.kind === 'node') return source.node(asked.ip, view.interface, which, view.by);
+      if (asked.kind === 'service') return source.service(asked.service, view.interface, which, view.by);
+      return source.flow(asked.src, asked.dst, asked.service, view.interface, which);
+    };
     const now = await ask(view.which);
     const windows = this.windows(asked, view);
     const { current, last } = view.state;
@@ -104,7 +123,7 @@ class Found {
     return now;
   }
 
-  /** What the report has of it; only who is in its lists. */
+  /** The answer of a report, which only has its lists. */
   inside(asked, view) {
     const lists = view.lists || {};
     if (asked.kind === 'node') {
@@ -112,6 +131,11 @@ class Found {
       const found = { sent: of(lists.sources), received: of(lists.destinations), fan_out: of(lists.fan_out), fan_in: of(lists.fan_in) };
       return Object.values(found).some(Boolean) ? found : null;
     }
+    if (asked.kind === 'service') {
+      const estimate = (lists.services || []).find((row) => serviceQuery(row) === asked.service);
+      return estimate ? { estimate, pairs: [] } : null;
+    }
+    if (asked.service) return null;
     const pair = (src, dst) => (lists.pairs || []).find((row) => row.src === src && row.dst === dst);
     const [estimate, back] = [pair(asked.src, asked.dst), pair(asked.dst, asked.src)];
     return estimate || back ? { estimate, back } : null;
@@ -122,7 +146,7 @@ class Found {
     if (!this.past.has(key)) {
       if (this.past.size > 50) this.past.clear();
       const windows = new Map();
-      // What the page has seen of windows before.
+      // Earlier windows that the page has seen.
       for (const lists of view.past) {
         const rows = listed(asked, lists);
         if (rows) windows.set(lists.start, { start: lists.start, seconds: lists.seconds, rows });
@@ -136,14 +160,16 @@ class Found {
     const { measure } = view;
     if (asked.kind === 'text') return this.drawMatches(asked.text, view);
     show(this.nodes.node, false);
-    const subject = asked.kind === 'node' ? asked.ip : asked.network ? asked.network : `${asked.src} → ${asked.dst}`;
+    const on = asked.service ? `, ${asked.service}` : '';
+    const subject = asked.kind === 'node' ? asked.ip : asked.kind === 'service' ? asked.service
+      : asked.network ? asked.network : `${asked.src} → ${asked.dst}${on}`;
     say(this.title, subject);
-    say(this.note, [answer && answer.name && answer.name !== 'other' ? answer.name : '', view.windowText].filter(Boolean).join(' · '));
+    say(this.note, [answer && answer.name && answer.name !== 'other' ? answer.name : '', answer && answer.known, view.windowText].filter(Boolean).join(' · '));
     if (!answer || answer.refused) {
       say(this.verdict, answer ? answer.refused : source.live ? 'The agent has no such window yet.'
         : 'Not in the lists of this report. It has the heaviest only: who is not found here may still have sent a little. Ask the capture itself with replay --ask.');
       this.facts.replaceChildren();
-      show(this.rows.node, false);
+      for (const list of this.lists) show(list.node, false);
       return undefined;
     }
     const rows = rowsOf(asked, answer);
@@ -151,9 +177,9 @@ class Found {
     const maybe = rows.every((row) => row && row.packets === 0);
     say(this.verdict, never ? 'Certainly not in this window.' : maybe ? 'Most likely not in this window.' : '');
     this.verdict.classList.toggle('certain', never);
-    const labels = asked.kind === 'node' ? ['sent', 'received'] : asked.network ? ['sent', 'received'] : [`${asked.src} → ${asked.dst}`, `${asked.dst} → ${asked.src}`];
+    const labels = asked.kind === 'service' ? ['all pairs'] : asked.kind === 'node' ? ['sent', 'received'] : asked.network ? ['sent', 'received'] : [`${asked.src} → ${asked.dst}`, `${asked.dst} → ${asked.src}`];
     const facts = labels.map((label, at) => this.fact(label, rows[at], at, asked, view, source));
-    for (const [label, peers] of [['talks to', answer.fan_out], ['hears from', answer.fan_in]]) {
+    for (const [label, peers] of [['sends to', answer.fan_out], ['receives from', answer.fan_in]]) {
       if (!peers) continue;
       facts.push(el('div', { class: 'fact' }, el('h3', {}, label), el('p', { class: 'big' }, whole(peers.peers), el('small', {}, peers.peers === 1 ? ' host' : ' hosts')),
         el('p', { class: 'sure' }, trustText(MEASURES.peers, peers))));
@@ -162,8 +188,14 @@ class Found {
     const of = (row) => asked.kind === 'node' ? row.src === asked.ip || row.dst === asked.ip : false;
     // A report has only its lists.
     const pairs = answer.pairs || ((view.lists && view.lists.pairs) || []).filter(of).slice(0, 20);
-    show(this.rows.node, pairs.length > 0);
-    this.rows.update(pairs, measure, view.lists ? view.lists[measure.name] : 0, seenSeconds(view.lists));
+    const all = view.lists ? view.lists[measure.name] : 0;
+    const known = answer.services || [];
+    const node = !Array.isArray(known);
+    this.services.rename(node ? 'services of what it sent' : 'services');
+    for (const [list, rows] of [[this.services, node ? known.sent : known], [this.received, node ? known.received : []], [this.rows, pairs]]) {
+      show(list.node, rows.length > 0);
+      list.update(rows, measure, all, seenSeconds(view.lists));
+    }
     return undefined;
   }
 
@@ -187,24 +219,25 @@ class Found {
     return el('div', { class: 'fact' }, parts);
   }
 
-  /** Whatever in the lists has this text in it. */
+  /** Rows of the lists that contain this text. */
   drawMatches(text, view) {
     const { measure } = view;
     const lists = view.lists || {};
     const wanted = text.toLowerCase();
     const has = (...texts) => texts.some((one) => one && one.toLowerCase().includes(wanted));
-    const pairs = (lists.pairs || []).filter((row) => has(row.src, row.dst, row.src_name, row.dst_name, serviceText(row.service)));
+    const pairs = (lists.pairs || []).filter((row) => has(row.src, row.dst, row.src_name, row.dst_name, knownText(row, 'src_'), knownText(row, 'dst_'), serviceText(row.service)));
     const nodes = new Map();
     for (const row of [...(lists.sources || []), ...(lists.destinations || [])]) {
       const before = nodes.get(row.ip);
-      if (has(row.ip, row.name) && !(before && measure.value(before) > measure.value(row))) nodes.set(row.ip, row);
+      if (has(row.ip, row.name, knownText(row)) && !(before && measure.value(before) > measure.value(row))) nodes.set(row.ip, row);
     }
     say(this.title, text);
     say(this.note, 'in the lists');
     this.facts.replaceChildren();
+    for (const list of [this.services, this.received]) show(list.node, false);
     const count = pairs.length + nodes.size;
     this.verdict.classList.remove('certain');
-    say(this.verdict, count > 0 ? '' : `No list has “${text}” in it. Addresses (10.0.0.1), pairs (10.0.0.1 10.0.0.2), networks (10.0.0.0/8) and configured names are asked for directly, heavy or not.`);
+    say(this.verdict, count > 0 ? '' : `No list has “${text}” in it. Addresses (10.0.0.1), pairs (10.0.0.1 10.0.0.2), networks (10.0.0.0/8), AS numbers (AS64496), services (tcp/443, or the word “service” and a name) and configured names are asked for directly, heavy or not.`);
     show(this.rows.node, pairs.length > 0);
     show(this.nodes.node, nodes.size > 0);
     const all = lists[measure.name] || 0;
@@ -213,17 +246,24 @@ class Found {
   }
 }
 
-/** There and back, or sent and received. */
+/** Both directions: A → B and B → A, or sent and received. */
 function rowsOf(asked, answer) {
+  if (asked.kind === 'service') return [answer.estimate];
   return asked.kind === 'node' ? [answer.sent, answer.received] : [answer.estimate, answer.back];
 }
 
-/** The same from lists, if it is there. */
+/** The same from lists, if they have it. */
 function listed(asked, lists) {
   if (asked.kind === 'node') {
     const rows = [lists.sources, lists.destinations].map((list) => list.find((row) => row.ip === asked.ip));
     return rows.some(Boolean) ? rows : null;
   }
+  if (asked.kind === 'service') {
+    const row = lists.services.find((one) => serviceQuery(one) === asked.service);
+    return row ? [row] : null;
+  }
+  // Lists have pairs with all their services.
+  if (asked.service) return null;
   const pair = (src, dst) => lists.pairs.find((row) => row.src === src && row.dst === dst);
   const rows = [pair(asked.src, asked.dst), pair(asked.dst, asked.src)];
   return rows.some(Boolean) ? rows : null;

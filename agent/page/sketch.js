@@ -1,4 +1,4 @@
-// Why to believe it: what the sketches look like inside.
+// The state of the sketches and the measured accuracy of intervals.
 
 const LAYER_BITS = [4, 8, 32];
 

@@ -97,12 +97,12 @@ const MEASURES = {
   bytes: {
     name: 'bytes', value: (r) => r.bytes, low: (r) => r.bytes_low, high: (r) => r.bytes_high,
     least: (r) => r.bytes_at_least, most: (r) => r.bytes_at_most,
-    text: bytesText, rate: (perSecond) => bitsText(8 * perSecond), of: 'of all bytes',
+    text: bytesText, rate: (perSecond) => bitsText(8 * perSecond), speed: (rate) => rate.bits_per_second / 8, of: 'of all bytes',
   },
   packets: {
     name: 'packets', value: (r) => r.packets, low: (r) => r.low, high: (r) => r.high,
     least: (r) => r.at_least, most: (r) => r.at_most,
-    text: short, rate: (perSecond) => `${short(perSecond)} packets/s`, of: 'of all packets',
+    text: short, rate: (perSecond) => `${short(perSecond)} packets/s`, speed: (rate) => rate.packets_per_second, of: 'of all packets',
   },
   peers: {
     name: 'hosts', value: (r) => r.peers, low: (r) => r.low, high: (r) => r.high,
@@ -133,6 +133,13 @@ function intervalText(measure, row) {
   const [b, other] = high.split(NB);
   if (low === high) return `(≈${NB}${low})`;
   return unit === other ? `(${a}–${b}${unit ? NB + unit : ''})` : `(${low}–${high})`;
+}
+
+/** What asks for a service: that of a row, or a protocol with all its ports. */
+function serviceQuery({ protocol, port }) {
+  if (port === undefined) return protocol;
+  if (port !== null) return `${protocol}/${port}`;
+  return ['tcp', 'udp', 'sctp'].includes(protocol) ? `${protocol}/none` : protocol;
 }
 
 function serviceText(service) {

@@ -56,9 +56,9 @@ fn scattered(path: &Path, packets: u32) {
     write_pcap(path, &frames);
 }
 
-/// The books of an interface: packets, edges, ignored, dropped by the ring and
+/// The counters of an interface: packets, edges, ignored, dropped by the ring and
 /// by the kernel.
-fn books(text: &str, interface: &str) -> [u64; 5] {
+fn counters(text: &str, interface: &str) -> [u64; 5] {
     let sum = |name: &str, reason: Option<&str>| {
         let lines = text.lines().filter(|line| {
             line.starts_with(&format!("{name}{{"))
@@ -79,14 +79,14 @@ fn books(text: &str, interface: &str) -> [u64; 5] {
     ]
 }
 
-/// Waits until all that was sent is in the books, and the books are right.
+/// Waits until all that was sent is counted, and the counters agree.
 fn settled(cable: &Cable, interface: &str, sent: u64) -> [u64; 5] {
-    eventually("all packets in the books", || {
-        let books = books(&cable.metrics(), interface);
-        let [packets, edges, ignored, ring_full, kernel] = books;
-        assert!(edges + ignored + ring_full <= packets, "{books:?}");
-        assert!(packets + kernel <= sent, "{books:?}");
-        (packets + kernel == sent && packets == edges + ignored + ring_full).then_some(books)
+    eventually("all packets counted", || {
+        let counts = counters(&cable.metrics(), interface);
+        let [packets, edges, ignored, ring_full, kernel] = counts;
+        assert!(edges + ignored + ring_full <= packets, "{counts:?}");
+        assert!(packets + kernel <= sent, "{counts:?}");
+        (packets + kernel == sent && packets == edges + ignored + ring_full).then_some(counts)
     })
 }
 
@@ -117,7 +117,7 @@ fn a_hundred_thousand_packets_a_second_are_all_accounted_for() {
     let right = (0..10).map(|n| format!("\"{}\" \"{}\"", address(n), address(1000 + n)));
     assert_eq!(top, right.collect());
 
-    // The same packets from the file: the same books, the same top pairs.
+    // The same packets from the file: the same counters and top pairs.
     if ring_full + kernel == 0 {
         assert_eq!(ignored, arps * u64::from(TIMES));
         let copies = vec![path.to_str().unwrap(); 1];
@@ -166,7 +166,7 @@ fn two_interfaces_are_counted_apart() {
         eventually("the heaviest pair", || {
             let text = cable.metrics();
             let seen = series(&text, "crane_heavy_hitter_packets", &labels)?;
-            let [.., ring_full, kernel] = books(&text, interface);
+            let [.., ring_full, kernel] = counters(&text, interface);
             (ring_full + kernel > 0 || seen == 950.0 * times).then_some(())
         });
     }
@@ -238,7 +238,7 @@ fn a_flood_of_pairs_does_not_flood_prometheus() {
     assert!((4 * k..=12 * k).contains(&hitters.count()));
     assert!(of_interface.count() <= constant + 12 * k);
     let name = path.to_str().unwrap();
-    assert_eq!(books(&text, name)[1], 1_000_000);
+    assert_eq!(counters(&text, name)[1], 1_000_000);
     let of_file = |family: &str| series(&text, family, &[("interface", name)]).unwrap();
     assert!(of_file("crane_sketch_expansions_total") >= 1.0);
     assert!(

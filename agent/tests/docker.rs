@@ -10,7 +10,7 @@ use common::{stderr, workspace};
 
 #[test]
 fn every_file_that_is_mounted_is_there() {
-    let folder = workspace().join("docker");
+    let folder = workspace().join("packaging/docker");
     let text = std::fs::read_to_string(folder.join("compose.yaml")).unwrap();
     let mounts: Vec<&str> = text
         .lines()
@@ -35,7 +35,7 @@ fn every_file_that_is_mounted_is_there() {
 fn prometheus_understands_its_configuration() {
     let checked = Command::new("promtool")
         .args(["check", "config"])
-        .arg(workspace().join("docker/prometheus.yml"))
+        .arg(workspace().join("packaging/docker/prometheus.yml"))
         .output()
         .unwrap();
     assert!(checked.status.success(), "{}", stderr(&checked));

@@ -279,13 +279,24 @@ fn packets_without_a_time_do_not_make_a_capture_longer() {
     }
     // Where none has a time, there is nothing to say about it.
     write(&[&head, &untimed]);
-    let output = agent(&["replay", path.to_str().unwrap(), "--format", "json"]);
+    let path = path.to_str().unwrap();
+    let output = agent(&["replay", path, "--format", "json", "--window", "60s"]);
     let capture = &json(&output)["captures"][0];
-    assert_eq!(
-        (&capture["packets"], &capture["start"]),
-        (&2.into(), &Value::Null)
+    let window = &capture["windows"][0];
+    for untimed in [capture, window] {
+        assert_eq!(untimed["packets"], 2);
+        let times = [&untimed["start"], &untimed["end"]];
+        assert_eq!(times, [&Value::Null; 2], "{untimed}");
+    }
+    let (_running, port) = common::serving(folder.path(), path, &[]);
+    let at = format!("127.0.0.1:{port}");
+    let output = agent(&["top", "--once", "--agent", &at]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("2 packets") && !said.contains("1970"),
+        "{said}"
     );
-    let output = agent(&["replay", path.to_str().unwrap()]);
+    let output = agent(&["replay", path]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
         said.contains("packets without time stamps") && !said.contains("1970"),

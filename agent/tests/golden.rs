@@ -151,6 +151,11 @@ fn metrics_and_answers_are_as_before() {
         "/api/v1/flow?src=fd00::1:1&dst=fd00::1:2",
         "/api/v1/node?ip=10.0.0.9",
         "/api/v1/node?ip=fd00::1:1&window=last",
+        "/api/v1/flow?src=10.0.0.8&dst=10.0.0.9&services=true",
+        "/api/v1/flow?src=10.0.0.8&dst=10.0.0.9&port=80",
+        "/api/v1/node?ip=10.0.0.9&services=true",
+        "/api/v1/service?service=tcp/80",
+        "/api/v1/service?service=nonsense",
         "/api/v1/flow?src=10.0.0.8",
         "/api/v1/flow?src=10.0.0.8&dst=me",
         "/api/v1/flow?src=10.0.0.8&dst=::1",
@@ -176,11 +181,11 @@ fn metrics_and_answers_are_as_before() {
     assert_eq!(ask(&["top"]), body("/api/v1/heavy-hitters"));
     assert_eq!(
         ask(&["query", "--src", "10.0.0.8", "--dst", "10.0.0.9"]),
-        body("/api/v1/flow?src=10.0.0.8&dst=10.0.0.9")
+        body("/api/v1/flow?src=10.0.0.8&dst=10.0.0.9&services=true")
     );
     assert_eq!(
         ask(&["query", "--node", "10.0.0.9"]),
-        body("/api/v1/node?ip=10.0.0.9")
+        body("/api/v1/node?ip=10.0.0.9&services=true")
     );
     hold_json("api.json", &Value::Object(answers));
 }
@@ -197,6 +202,7 @@ fn what_clients_show_is_as_before() {
         &["top", "--by", "bytes", "--window", "current"],
         &["query", "--src", "10.0.0.8", "--dst", "10.0.0.9"],
         &["query", "--node", "10.0.0.9", "--interface", "small.pcap"],
+        &["query", "--service", "udp"],
     ] {
         let output = agent(&[args, &["--agent", &at]].concat());
         let table = String::from_utf8(output.stdout).unwrap();

@@ -7,10 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::net::{AGENT_PORT, Cable, LEFT, RIGHT, fetch, ip};
-use common::{AGENT, Running, eventually, series, values};
-
-/// How soon an interface is captured, and some time for a machine that is busy.
-const SOON: Duration = Duration::from_secs(2 + 3);
+use common::{AGENT, MOMENT, Running, eventually, series, values};
 
 fn of(cable: &Cable, name: &str, interface: &str) -> Option<f64> {
     series(&cable.metrics(), name, &[("interface", interface)])
@@ -45,7 +42,7 @@ fn an_interface_that_matches_is_captured_soon_after_it_appears() {
     assert_eq!(ready(&cable), "ok\n", "a pattern may match nothing");
     cable.plug_second();
     let took = captured(&cable, "second");
-    assert!(took < SOON, "{took:?}");
+    assert!(took < MOMENT, "{took:?}");
     let line = agent.wait_for_line("second");
     assert!(line.contains("capturing"), "{line}");
     // All counters are there from the start.
@@ -60,7 +57,7 @@ fn an_interface_that_matches_is_captured_soon_after_it_appears() {
     assert_eq!(ready(&cable), "ok\n");
     let (code, took) = agent.stop("-TERM");
     assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < MOMENT, "{took:?}");
 }
 
 #[test]
@@ -80,11 +77,11 @@ fn what_is_not_there_yet_is_waited_for() {
     assert_eq!(ready(&cable), "waiting for: cable, sec*\n");
     cable.plug_second();
     let took = captured(&cable, "second");
-    assert!(took < SOON, "{took:?}");
+    assert!(took < MOMENT, "{took:?}");
     assert_eq!(ready(&cable), "waiting for: cable\n", "it was named");
     cable.plug();
     let took = captured(&cable, "cable");
-    assert!(took < SOON, "{took:?}");
+    assert!(took < MOMENT, "{took:?}");
     assert_eq!(ready(&cable), "ok\n");
     cable.ping(5);
     eventually("its packets", || {
@@ -102,7 +99,7 @@ fn an_agent_that_starts_before_the_network_leaves_loopback_for_it() {
     assert_eq!(up(&cable, "lo"), Some(1.0));
     cable.plug();
     let took = captured(&cable, "cable");
-    assert!(took < SOON, "{took:?}");
+    assert!(took < MOMENT, "{took:?}");
     eventually("loopback to be left alone", || {
         up(&cable, "lo").is_none().then_some(())
     });
@@ -146,7 +143,7 @@ fn an_interface_that_returns_keeps_its_window_and_its_counters() {
     };
     let start = Instant::now();
     eventually("packets of the new one", sees);
-    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    assert!(start.elapsed() < MOMENT, "{:?}", start.elapsed());
     delete(&cable, "cable");
     eventually("the cable to be waited for", || {
         (ready(&cable) == "waiting for: cable\n").then_some(())
@@ -177,8 +174,8 @@ fn one_that_is_gone_for_good_vanishes_after_two_windows() {
     cable.plug_second();
     let mut agent = cable.capture(&["-i", "cab*", "-i", "sec*", "--window", "2s"]);
     assert_eq!(up(&cable, "second"), Some(1.0));
-    delete(&cable, "second");
     let start = Instant::now();
+    delete(&cable, "second");
     let text = eventually("the interface to vanish", || {
         let text = cable.metrics();
         (!text.contains("interface=\"second\"")).then_some(text)
@@ -300,9 +297,7 @@ fn hundreds_of_interfaces_that_come_and_go_leave_nothing_behind() {
     let series = forgotten();
     std::thread::sleep(Duration::from_secs(1));
     let [descriptors, threads, memory] = possessions(&agent);
-    let start = Instant::now();
     come_and_go(300, "");
-    assert!(start.elapsed() < Duration::from_secs(60));
     assert_eq!(forgotten(), series);
     eventually("descriptors and threads as before", || {
         let [now_descriptors, now_threads, _] = possessions(&agent);

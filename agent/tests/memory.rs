@@ -34,8 +34,9 @@ fn a_busy_interface_gets_all_it_may_have_and_idle_ones_hold_the_least() {
     let folder = tempfile::tempdir().unwrap();
     let path = flood(folder.path(), 30_000);
     let config = folder.path().join("agent.toml");
-    // Set aside are 58 KiB for each of 101 interfaces, so about 1.3 MiB are left.
-    let text = "[sketch]\nmemory = \"1MiB\"\nmemory_total = \"7MiB\"\n";
+    // Set aside are 58 KiB for each of 101 interfaces and 4 MiB to store batches, so
+    // about 1.3 MiB are left.
+    let text = "[sketch]\nmemory = \"1MiB\"\nmemory_total = \"11MiB\"\n";
     std::fs::write(&config, text).unwrap();
     let _agent = cable.capture(&["--window", "3s", "-c", config.to_str().unwrap()]);
     let memory = |name: &str, text: &str| {
@@ -43,7 +44,11 @@ fn a_busy_interface_gets_all_it_may_have_and_idle_ones_hold_the_least() {
     };
     let text = cable.metrics();
     assert_eq!(values(&text, "crane_sketch_memory_bytes").count(), IDLE + 1);
-    assert!(memory("cable", &text) <= LEAST, "nothing is taken ahead");
+    // One window, or two: the first ends with a multiple of its length.
+    assert!(
+        memory("cable", &text) <= 2.0 * LEAST,
+        "nothing is taken ahead"
+    );
 
     // Within one window, from nothing to half of what an interface may have.
     let mut sender = cable.send("cable", &path, 30_000, 6);

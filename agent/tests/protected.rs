@@ -129,7 +129,7 @@ fn every_path_wants_a_password_and_the_socket_none() {
     let by_file = ["--user", "alice", "--password-file", "password"];
     assert!(asks(None, &by_file).unwrap().contains("10.0.0.1"));
     let error = asks(Some("wrong"), &["--user", "alice"]).unwrap_err();
-    assert!(error.contains("the right password"), "{error}");
+    assert!(error.contains("authentication failed"), "{error}");
     let error = asks(None, &["--user", "alice"]).unwrap_err();
     assert!(error.contains("CRANE_PASSWORD"), "{error}");
     let plain = format!("127.0.0.1:{port}");

@@ -91,7 +91,8 @@ fn what_the_readme_shows_is_printed() {
     }
     for (words, shown) in PAGES.into_iter().flat_map(examples) {
         let mut command = in_folder(folder.path());
-        command.args(&words);
+        // As a shell does.
+        command.args(words.iter().map(|word| word.trim_matches('\'')));
         if words[0] != "replay" {
             command.args(["--agent", &at]);
         }

@@ -21,7 +21,7 @@ struct Agent<'a> {
 impl<'a> Agent<'a> {
     /// One whose windows last longer than the test.
     fn start(cable: &'a Cable, config: &str) -> Self {
-        Self::start_with(cable, config, &["--window=1h"])
+        Self::start_with(cable, config, &["--window=366d"])
     }
 
     fn start_with(cable: &'a Cable, config: &str, flags: &[&str]) -> Self {
@@ -29,6 +29,7 @@ impl<'a> Agent<'a> {
         std::fs::write(folder.path().join("agent.toml"), config).unwrap();
         let mut command = Cable::command(&cable.left, AGENT);
         command
+            .env_remove("CRANE_WINDOW_LENGTH")
             .arg("run")
             .args(flags)
             .arg("--config")
@@ -397,7 +398,11 @@ fn addresses_change_and_those_that_stay_are_never_closed() {
     let protected = format!("{config}[export]\n{web}\n");
     let line = agent.reload(&protected);
     assert!(line.contains("export.web_config"), "{line}");
-    let is_refused = || health(AGENT_PORT).unwrap().contains("the right password");
+    let is_refused = || {
+        health(AGENT_PORT)
+            .unwrap()
+            .contains("authentication failed")
+    };
     assert!(is_refused());
     std::fs::write(agent.file("web.yml"), "nonsense: 1\n").unwrap();
     let line = agent.reload(&protected);
@@ -418,8 +423,8 @@ fn a_restart_after_a_reload_goes_on_with_the_window() {
     let state = tempfile::tempdir().unwrap();
     let directory = format!("--state={}", state.path().display());
     let flags = [directory.as_str(), "-i", "cable"];
-    let before = "window.length = \"1h\"\n";
-    let after = "window.length = \"2h\"\ncapture.filter = \"icmp\"\n";
+    let before = "window.length = \"300d\"\n";
+    let after = "window.length = \"366d\"\ncapture.filter = \"icmp\"\n";
     let mut agent = Agent::start_with(&cable, before, &flags);
     cable.ping(5);
     let window = || {
@@ -472,7 +477,7 @@ fn a_window_that_ended_early_is_not_taken_up() {
     let Some(cable) = Cable::lay() else { return };
     let state = tempfile::tempdir().unwrap();
     let directory = format!("--state={}", state.path().display());
-    let flags = [directory.as_str(), "-i", "cable", "--window=1h"];
+    let flags = [directory.as_str(), "-i", "cable", "--window=366d"];
     let every = "state.interval = \"100ms\"\n";
     let mut agent = Agent::start_with(&cable, every, &flags);
     cable.ping(5);

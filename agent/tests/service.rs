@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::net::Cable;
-use common::{AGENT, Running, agent, eventually, stderr, workspace};
+use common::{AGENT, MOMENT, Running, agent, eventually, stderr, workspace};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
@@ -127,7 +127,7 @@ impl Manager {
     /// Waits for a message that begins so.
     fn wait_for(&self, beginning: &str) -> String {
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(30) {
+        while start.elapsed() < MOMENT {
             if let Some(message) = self.hear(Duration::from_secs(1))
                 && message.starts_with(beginning)
             {
@@ -153,17 +153,20 @@ fn the_manager_hears_how_it_goes() {
     );
     manager.wait_for("WATCHDOG=1");
     let start = Instant::now();
-    manager.wait_for("WATCHDOG=1");
+    // Some, because one that was held up is followed by the next one sooner.
+    (0..8).for_each(|_| drop(manager.wait_for("WATCHDOG=1")));
     let passed = start.elapsed();
-    assert!(passed >= limit / 4, "{passed:?}: not more than needed");
+    assert!(passed >= 8 * limit / 4, "{passed:?}: not more than needed");
     cable.ping(20);
-    let status = manager.wait_for("STATUS=");
+    // One that was on its way says nothing of these packets.
+    let status = eventually("packets in the status", || {
+        Some(manager.wait_for("STATUS=")).filter(|status| !status.contains(" 0 packets/s"))
+    });
     assert!(
         status.starts_with("STATUS=1 of 1 interfaces up, ")
             && status.contains(" packets/s, 0 dropped since start"),
         "{status}"
     );
-    assert!(!status.contains(" 0 packets/s"), "{status}");
     agent.signal("-HUP");
     let reloading = manager.wait_for("RELOADING=1");
     let begun = reloading

@@ -4,15 +4,15 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::net::{AGENT_PORT, Cable, LEFT, RIGHT, fetch};
+use common::net::{AGENT_PORT, Cable, LEFT, RIGHT, fetch, wait_for_window};
 use serde_json::Value;
 
-use common::{AGENT, Running, agent, eventually, series, stderr, values, write_pcap};
+use common::{AGENT, MOMENT, Running, agent, eventually, series, stderr, values, write_pcap};
 
 const START: &str = "crane_window_start_timestamp_seconds";
 
@@ -20,8 +20,6 @@ const START: &str = "crane_window_start_timestamp_seconds";
 fn start(cable: &Cable, folder: &Path, variables: &[(&str, &str)]) -> Running {
     let mut command = Cable::command(&cable.left, AGENT);
     command.args(["run", "-i", "cable", "--state"]).arg(folder);
-    // Long enough that no window ends unless a test wants it to.
-    command.env("CRANE_WINDOW_LENGTH", "1h");
     command.envs(variables.iter().copied());
     Running::start(command.stderr(Stdio::piped()))
 }
@@ -113,7 +111,7 @@ fn a_restart_goes_on_with_the_window() {
     let folder = tempfile::tempdir().unwrap();
     let (capture, count) = traffic(folder.path());
     // Exact in the one, with all that a sketch has in the other.
-    for memory in ["2MiB", "128KiB"] {
+    for memory in ["8MiB", "128KiB"] {
         let state = folder.path().join(memory);
         let settings = [("CRANE_SKETCH_MEMORY", memory)];
         let mut agent = start(&cable, &state, &settings);
@@ -133,10 +131,10 @@ fn a_restart_goes_on_with_the_window() {
         let heavy = &before[0]["interfaces"][0];
         assert!(heavy["services"].as_array().unwrap().len() > 3);
         let sum = &before[2]["interfaces"][0]["estimate"];
-        assert_eq!(sum["low"] == sum["high"], memory == "2MiB", "{sum}");
+        assert_eq!(sum["low"] == sum["high"], memory == "8MiB", "{sum}");
         let (code, took) = agent.stop("-TERM");
         assert_eq!(code, Some(0));
-        assert!(took < Duration::from_secs(3), "{took:?}");
+        assert!(took < MOMENT, "{took:?}");
         assert_eq!(files(&state), ["cable.window", "key"]);
         for (path, mode) in [
             (state.clone(), 0o700),
@@ -147,7 +145,7 @@ fn a_restart_goes_on_with_the_window() {
             assert_eq!(found & 0o777, mode, "{}", path.display());
         }
         let mut agent = start(&cable, &state, &settings);
-        let line = agent.wait_for_line("taken up again");
+        let line = agent.wait_for_line("window resumed");
         let told = format!("{} packets", grouped(stored));
         assert!(line.contains(&told) && line.contains("cable"), "{line}");
         assert!(line.contains("s since it was saved were not seen"));
@@ -158,13 +156,13 @@ fn a_restart_goes_on_with_the_window() {
             assert!(now == before, "{path} with {memory}");
         }
         // Counters begin at 0, as Prometheus expects.
-        for counter in ["crane_capture_packets_total", "crane_sketch_edges_total"] {
-            assert_eq!(of(&cable, counter), Some(0.0));
-        }
+        assert_eq!(of(&cable, "crane_sketch_edges_total"), Some(0.0));
+        // Hosts ask for each other now and then.
+        assert!(of(&cable, "crane_capture_packets_total").unwrap() < 100.0);
         let unseen = of(&cable, "crane_window_unseen_seconds").unwrap();
-        assert!(unseen > 0.0 && unseen < 30.0, "{unseen}");
+        assert!(unseen > 0.0, "{unseen}");
         let seconds = of(&cable, "crane_window_seconds").unwrap();
-        assert!(seconds > unseen && seconds < 120.0, "{seconds}");
+        assert!(seconds > unseen, "{seconds}, {unseen} unseen");
         let windows: Value = serde_json::from_str(&ask(&cable, "/api/v1/interfaces")).unwrap();
         assert_eq!(
             windows["interfaces"][0]["current"]["unseen_seconds"],
@@ -188,52 +186,44 @@ fn an_interface_that_appears_later_goes_on_as_well_and_turns_with_the_others() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let folder = tempfile::tempdir().unwrap();
-    let window = [("CRANE_WINDOW_LENGTH", "12s")];
+    // Both runs begin in one window, also on a slow machine.
+    let window = [("CRANE_WINDOW_LENGTH", "30s")];
+    wait_for_window(30);
     let mut agent = start(&cable, folder.path(), &window);
     ready(&mut agent);
     cable.ping(5);
     packets(&cable, 10.0);
     let began = of(&cable, START).unwrap();
-    let begun = Instant::now();
     // Windows that begin with the next run would end later by this.
     std::thread::sleep(Duration::from_secs(2));
     agent.stop("-TERM");
     common::net::ip(&["-n", &cable.left, "link", "delete", "cable"]);
     let mut command = Cable::command(&cable.left, AGENT);
     command.args(["run", "-i", "cable", "-i", "second", "--state"]);
-    command.arg(folder.path()).env("CRANE_WINDOW_LENGTH", "12s");
+    command.arg(folder.path()).envs(window);
     let mut agent = Running::start(command.stderr(Stdio::piped()));
     ready(&mut agent);
     assert_eq!(of(&cable, START), None);
     cable.plug();
-    agent.wait_for_line("window taken up again: 10 packets");
+    agent.wait_for_line("window resumed: 10 packets");
     eventually("the same window", || {
         (of(&cable, START) == Some(began)).then_some(())
     });
     // The window of the other one is the rest of this one.
-    let ends = || {
+    let ends = eventually("both windows to be complete", || {
         let text = cable.metrics();
-        let complete = |interface: &str| {
-            let labels = [("interface", interface)];
-            series(&text, "crane_window_complete", &labels).unwrap()
-        };
-        (complete("cable") == 1.0).then(|| (complete("second"), text.clone()))
-    };
-    let (second, _) = loop {
-        if let Some(ended) = ends() {
-            break ended;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(40));
-        std::thread::sleep(Duration::from_millis(50));
-    };
-    let together = second == 1.0 || {
-        std::thread::sleep(Duration::from_millis(700));
-        let labels = [("interface", "second")];
-        series(&cable.metrics(), "crane_window_complete", &labels) == Some(1.0)
-    };
-    assert!(together);
-    let seconds = of(&cable, "crane_window_seconds").unwrap();
-    assert!((11.0..15.0).contains(&seconds), "{seconds}");
+        let ends = ["cable", "second"].map(|interface| {
+            let of = |name| series(&text, name, &[("interface", interface)]);
+            let complete = of("crane_window_complete")? == 1.0;
+            complete.then_some(of(START)? + of("crane_window_seconds")?)
+        });
+        ends[0].zip(ends[1])
+    });
+    assert!((ends.0 - ends.1).abs() < 0.001, "{ends:?}");
+    assert!(
+        (ends.0 - (began / 30.0).floor() * 30.0 - 30.0).abs() < 0.001,
+        "{ends:?}"
+    );
     assert!(of(&cable, "crane_window_unseen_seconds").unwrap() > 0.0);
 }
 
@@ -241,24 +231,23 @@ fn an_interface_that_appears_later_goes_on_as_well_and_turns_with_the_others() {
 fn a_window_that_has_ended_meanwhile_is_not_taken_up() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let window = [("CRANE_WINDOW_LENGTH", "3s")];
+    let window = [("CRANE_WINDOW_LENGTH", "20s")];
+    wait_for_window(20);
     let mut agent = start(&cable, folder.path(), &window);
     ready(&mut agent);
     cable.ping(5);
-    eventually("packets", || {
-        (of(&cable, "crane_sketch_edges_total") == Some(10.0)).then_some(())
-    });
+    packets(&cable, 10.0);
     let began = of(&cable, START).unwrap();
     agent.stop("-TERM");
-    std::thread::sleep(Duration::from_secs(3));
+    assert!(folder.path().join("cable.window").exists());
+    wait_for_window(20);
     let mut agent = start(&cable, folder.path(), &window);
-    let line = agent.wait_for_line("window");
-    assert!(
-        line.contains("INFO") && line.contains("has ended meanwhile"),
-        "{line}"
-    );
+    let line = agent.wait_for_line("has ended meanwhile");
+    assert!(line.contains("INFO"), "{line}");
     ready(&mut agent);
-    assert!(of(&cable, START).unwrap() >= began + 3.0);
+    // The first window of a run begins with it.
+    let ended = (began / 20.0).floor() * 20.0 + 20.0;
+    assert!(of(&cable, START).unwrap() >= ended);
     assert_eq!(of(&cable, "crane_window_packets"), Some(0.0));
     assert_eq!(of(&cable, "crane_window_unseen_seconds"), Some(0.0));
     assert!(!folder.path().join("cable.window").exists());
@@ -278,12 +267,20 @@ fn who_is_killed_at_any_moment_leaves_a_whole_window() {
     let _traffic = cable.send("cable", &capture, 3000, 100);
     let mut agent = start(&cable, &state, &often);
     ready(&mut agent);
-    saved(&state);
+    let window = saved(&state);
+    // Every save is another file.
+    let place = |path: &Path| {
+        fs::metadata(path)
+            .ok()
+            .map(|meta| (meta.ino(), meta.mtime_nsec()))
+    };
     let began = of(&cable, START);
     let mut least = 0.0;
     for round in 0..12u64 {
         // Saves come ten times a second; kills at all distances from them, and in their
-        // midst.
+        // midst. On a slow machine there may have been none yet.
+        let before = place(&window);
+        eventually("another save", || (place(&window) != before).then_some(()));
         std::thread::sleep(Duration::from_millis(250 + round * 37 % 110));
         if round % 2 == 0 {
             let unfinished = state.join("cable.window.tmp");
@@ -298,7 +295,7 @@ fn who_is_killed_at_any_moment_leaves_a_whole_window() {
         assert!(unfinished <= 1 && others == 2, "{left:?}");
         agent = start(&cable, &state, &often);
         let line = agent.wait_for_line("cable");
-        assert!(line.contains("taken up again"), "{line}");
+        assert!(line.contains("window resumed"), "{line}");
         ready(&mut agent);
         assert_eq!(of(&cable, START), began);
         let packets = of(&cable, "crane_window_packets").unwrap();
@@ -320,8 +317,8 @@ fn what_is_not_its_own_is_set_aside_and_said() {
     agent.stop("-TERM");
     let file = saved(folder.path());
     let good = fs::read(&file).unwrap();
-    let mut newer = good.clone();
-    newer[6..8].copy_from_slice(b"02");
+    let mut older = good.clone();
+    older[6..8].copy_from_slice(b"01");
     let [mut head, mut body] = [good.clone(), good.clone()];
     head[40] ^= 1;
     body[good.len() - 7] ^= 1;
@@ -329,7 +326,7 @@ fn what_is_not_its_own_is_set_aside_and_said() {
     let random: Vec<u8> = (0..5000u32).map(|n| ((n * n) >> 3) as u8).collect();
     let other = ("CRANE_CAPTURE_FILTER", "ip");
     for (content, variable, aside, why) in [
-        (&newer, None, "foreign", "another version"),
+        (&older, None, "foreign", "another version"),
         (&head, None, "bad", "checksum is wrong"),
         (&body, None, "bad", "checksum is wrong"),
         (&longer, None, "bad", "too long"),
@@ -458,7 +455,9 @@ fn a_full_disk_costs_nothing_but_what_would_have_been_saved() {
     eventually("more failures", || {
         (of(&cable, failures)? > seen + 3.0).then_some(())
     });
-    assert_eq!(files(&state), ["cable.window", "key"], "and nothing half");
+    eventually("nothing half, but for the moment of a save", || {
+        (files(&state) == ["cable.window", "key"]).then_some(())
+    });
     assert!(fs::read(&file).unwrap() == before, "the old one stays");
     assert_eq!(ask(&cable, "/healthz"), "ok\n");
     disk.make_room();
@@ -470,7 +469,7 @@ fn a_full_disk_costs_nothing_but_what_would_have_been_saved() {
     agent.stop("-TERM");
     // As if nothing had been.
     let mut agent = start(&cable, &state, &often);
-    agent.wait_for_line("window taken up again: 20 packets");
+    agent.wait_for_line("window resumed: 20 packets");
     ready(&mut agent);
     // Full when it stops: it ends all the same, and the next run has the older one.
     disk.fill();
@@ -479,9 +478,9 @@ fn a_full_disk_costs_nothing_but_what_would_have_been_saved() {
     packets(&cable, 30.0);
     let (code, took) = agent.stop("-TERM");
     assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < MOMENT, "{took:?}");
     let mut agent = start(&cable, &state, &often);
-    agent.wait_for_line("window taken up again: 20 packets");
+    agent.wait_for_line("window resumed: 20 packets");
 }
 
 /// A disk that is full from the start has no room for the key either.
@@ -504,7 +503,7 @@ fn a_disk_that_is_full_at_the_start_is_used_later() {
     agent.wait_for_line("saved again");
     agent.stop("-KILL");
     let mut agent = start(&cable, &state, &often);
-    agent.wait_for_line("window taken up again: 10 packets");
+    agent.wait_for_line("window resumed: 10 packets");
 }
 
 #[test]
@@ -552,7 +551,7 @@ fn the_file_of_an_interface_that_is_gone_for_good_goes_too() {
     let folder = tempfile::tempdir().unwrap();
     let often = [
         ("CRANE_STATE_INTERVAL", "100ms"),
-        ("CRANE_WINDOW_LENGTH", "1s"),
+        ("CRANE_WINDOW_LENGTH", "4s"),
     ];
     let mut agent = start(&cable, folder.path(), &often);
     ready(&mut agent);

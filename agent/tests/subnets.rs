@@ -149,7 +149,7 @@ fn a_running_agent_answers_the_same() {
     let (_running, port) = serving(folder.path(), "small.pcap", &args);
     let at = format!("127.0.0.1:{port}");
     for (src, dst, [packets, back]) in ASKED {
-        let path = format!("/api/v1/flow?src={src}&dst={dst}&both=true");
+        let path = format!("/api/v1/flow?src={src}&dst={dst}&both=true&services=true");
         let answer: Value = serde_json::from_str(&get(port, &path).unwrap().1).unwrap();
         let interface = &answer["interfaces"][0];
         assert_eq!(
@@ -163,7 +163,10 @@ fn a_running_agent_answers_the_same() {
         let told = json(&agent(&[&query[..], &["--format", "json"]].concat()));
         assert_eq!(told, answer);
         let table = String::from_utf8(agent(&query).stdout).unwrap();
-        assert!(table.contains("there") && table.contains("back"), "{table}");
+        assert!(
+            table.contains("src → dst") && table.contains("dst → src"),
+            "{table}"
+        );
     }
     let query = ["query", "--src", "office", "--dst", "*", "--agent", &at];
     let table = String::from_utf8(agent(&query).stdout).unwrap();
@@ -217,11 +220,13 @@ fn what_cannot_be_asked_is_told_with_an_example() {
         assert_eq!(output.status.code(), Some(2), "{ask}");
         assert!(stderr(&output).contains(says), "{ask}: {}", stderr(&output));
     }
-    for (src, says) in [("10.0.0.1/8", "10.0.0.0/8"), ("10.0.0.0/8", "--dst")] {
-        let output = agent(&["query", "--src", src]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains(says), "{}", stderr(&output));
-    }
+    let output = agent(&["query", "--src", "10.0.0.1/8"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("10.0.0.0/8"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 /// Some addresses near each other.

@@ -205,7 +205,7 @@ fn answers_about_the_whole_capture_are_no_worse_with_windows() {
         let mut command = Command::new(AGENT);
         command.args(["replay", "-q", "--format", "json", "--ask", "10.0.0.1"]);
         command.args(args).arg(&path);
-        command.env("CRANE_SKETCH_MEMORY", "512KiB");
+        command.env("CRANE_SKETCH_MEMORY", "700KiB");
         let mut capture = json(&command.output().unwrap())["captures"][0].clone();
         // What a pair is mostly for is found by batches, which end with a window.
         for list in ["top", "top_bytes"] {

@@ -1,4 +1,4 @@
-//! Store a stream, ask about a pair, list the heaviest, save, load.
+//! Stores a stream, queries a pair, lists the heaviest pairs, saves and loads the sketch.
 //!
 //! `cargo run -p crane-model --example quickstart`
 #![allow(clippy::print_stdout)]
@@ -14,13 +14,13 @@ use crane_model::{
 
 /// Half a million packets between 50,000 pairs, in 64 KiB.
 pub fn main() -> Result<()> {
-    // Once a process: what was learnt, on a device.
+    // Once per process: the weights on a device.
     let device = DeviceChoice::Cpu.open()?;
     let weights = Arc::new(PackedWeights::built_in()?);
     let profile = Arc::new(Profile::packed(weights, &device));
 
-    // Once a window: a sketch, which starts small. Who does not know the secret
-    // cannot choose edges that meet in it.
+    // Once per window: a sketch, which starts small. Without the secret nobody can choose
+    // edges that collide in it.
     let secret = Secret::from_seed(1);
     let empty = || Crane::new(&profile, secret, 0, Allowance::alone(8 << 10, 64 << 10));
     let mut sketch = empty()?;
@@ -29,11 +29,11 @@ pub fn main() -> Result<()> {
     let edges = (1..=50_000).map(|n| Weighted::new(Edge::new(n, 0), u64::from(50_000 / n)));
     let stream: Vec<Weighted> = edges.collect();
     for batch in stream.chunks(4096) {
-        // An edge that is several times in a batch arrives once, with all its packets.
+        // Equal edges of a batch become one arrival with all their packets.
         sketch.store(arrivals(&secret, batch).arrivals())?;
     }
 
-    // Any pair can be asked about.
+    // Any pair can be queried.
     let pair = Edge::new(10_000, 0);
     let packets = sketch.flow(pair.name())?.packets;
     println!(
@@ -41,7 +41,7 @@ pub fn main() -> Result<()> {
         pair.src, pair.dst, packets.estimate, packets.low, packets.high
     );
 
-    // The heaviest are known by name.
+    // The heaviest pairs are known by name.
     let mut heaviest: Vec<_> = sketch.named::<Narrow>().collect();
     heaviest.sort_unstable_by_key(|flow| Reverse(flow.packets.estimate));
     for flow in heaviest.iter().take(5) {

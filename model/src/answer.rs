@@ -1,27 +1,40 @@
-//! Answers: what a sketch says of an edge.
+//! Answers: the packets and bytes of an edge, with intervals and guaranteed ends.
 
 use crate::table::Total;
 
-/// A number that a sketch tells, and how far it can be trusted.
+/// An estimated number with a 90 % interval and guaranteed ends.
 ///
-/// `at_least ≤ low ≤ estimate ≤ high ≤ at_most`, always.
+/// `at_least ≤ low ≤ estimate ≤ high ≤ at_most` always holds.
+///
+/// ```
+/// use crane_model::Amount;
+///
+/// let exact = Amount::exact(7);
+/// assert!(exact.is_exact());
+///
+/// // Guaranteed to be 10 to 50; the estimate 60 is moved to the nearest end.
+/// let estimate = Amount::within((Some(10), Some(50)), [5, 60, 70]);
+/// assert_eq!((estimate.low, estimate.estimate, estimate.high), (10, 50, 50));
+/// assert_eq!(exact.plus(estimate).at_most, Some(57));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amount {
-    /// The best guess.
+    /// The best estimate.
     pub estimate: u64,
-    /// In nine of ten cases it is no less than this …
+    /// Lower end of the 90 % interval.
     pub low: u64,
-    /// … and no more than this.
+    /// Upper end of the 90 % interval.
     pub high: u64,
-    /// It is never less than this, whatever was stored; none where nothing is
-    /// guaranteed.
+    /// Guaranteed lower end: the number is never less. `None` if the layers guarantee
+    /// nothing.
     pub at_least: Option<u64>,
-    /// It is never more than this; 0 is a certain no.
+    /// Guaranteed upper end: the number is never more. `Some(0)` means that the edge did
+    /// certainly not occur.
     pub at_most: Option<u64>,
 }
 
 impl Amount {
-    /// A number that is known.
+    /// A number that is known exactly.
     pub fn exact(number: u64) -> Self {
         Self {
             estimate: number,
@@ -32,8 +45,8 @@ impl Amount {
         }
     }
 
-    /// A guess within what is likely within what is certain: who is outside is
-    /// moved to the nearest end.
+    /// An estimate with its interval inside guaranteed ends. Values outside of these ends
+    /// are moved to the nearest end.
     pub fn within(
         (at_least, at_most): (Option<u64>, Option<u64>),
         [low, estimate, high]: [u64; 3],
@@ -50,25 +63,47 @@ impl Amount {
         }
     }
 
-    /// Whether there is no doubt about it.
+    /// The sum of two numbers. The ends of the interval and the guaranteed ends are
+    /// added; the sum has a guaranteed end only if both numbers have one.
+    pub fn plus(self, other: Self) -> Self {
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        Self {
+            estimate: self.estimate.saturating_add(other.estimate),
+            low: self.low.saturating_add(other.low),
+            high: self.high.saturating_add(other.high),
+            at_least: both(self.at_least, other.at_least),
+            at_most: both(self.at_most, other.at_most),
+        }
+    }
+
+    /// Whether the guaranteed ends are equal, so that the number is known exactly.
     pub fn is_exact(&self) -> bool {
         self.at_least.is_some() && self.at_least == self.at_most
     }
 }
 
-/// What is known of one edge.
+/// Packets and bytes of one edge, or of a group of edges.
+///
+/// ```
+/// use crane_model::{Amount, Flow};
+///
+/// let there = Flow { key: "a → b", packets: Amount::exact(3), bytes: Amount::exact(180) };
+/// let back = Flow { key: "b → a", packets: Amount::exact(2), bytes: Amount::exact(90) };
+/// let both = there.plus(back).rename(|_| "a ↔ b");
+/// assert_eq!((both.key, both.packets, both.bytes.estimate), ("a ↔ b", Amount::exact(5), 270));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow<K> {
-    /// The edge.
+    /// The name of the edge, or what else the numbers belong to.
     pub key: K,
-    /// Its packets.
+    /// Number of packets.
     pub packets: Amount,
-    /// Their bytes.
+    /// Number of bytes of these packets.
     pub bytes: Amount,
 }
 
 impl<K> Flow<K> {
-    /// All that an edge has had.
+    /// A flow whose packets and bytes are known exactly.
     pub(crate) fn exact(key: K, total: Total) -> Self {
         Self {
             key,
@@ -77,7 +112,16 @@ impl<K> Flow<K> {
         }
     }
 
-    /// The same of an edge called otherwise.
+    /// The sum of two flows, with the key of the first.
+    pub fn plus<L>(self, other: Flow<L>) -> Self {
+        Self {
+            key: self.key,
+            packets: self.packets.plus(other.packets),
+            bytes: self.bytes.plus(other.bytes),
+        }
+    }
+
+    /// The same numbers under another key.
     pub fn rename<L>(self, name: impl FnOnce(K) -> L) -> Flow<L> {
         Flow {
             key: name(self.key),

@@ -1,4 +1,5 @@
-//! Arrivals: what reaches a sketch, folded and with ids.
+//! Arrivals: the input of a sketch. One arrival holds all packets that an edge has in a
+//! batch.
 
 use crate::name::Name;
 use crate::secret::Secret;
@@ -8,11 +9,11 @@ use crate::secret::Secret;
 pub struct Arrival<N> {
     /// Name of the edge.
     pub name: N,
-    /// What the sketch's own secret makes of the name.
+    /// The id of the name under the secret of the sketch ([`Secret::id`]).
     pub id: u64,
-    /// How many packets.
+    /// Number of packets.
     pub packets: u64,
-    /// How many bytes they have together.
+    /// Number of bytes of these packets.
     pub bytes: u64,
 }
 

@@ -1,14 +1,14 @@
-//! Codes: where an edge is in one window.
+//! Codes: numbers derived from ids that say where an edge is stored in one window.
 //!
-//! An id is a keyed hash of a name ([`crate::secret`]), so every stream looks
-//! like random ids and star-shaped traffic does not pile up anywhere. Whatever
-//! has a place in a sketch gets it from the id and the window: two edges that
-//! meet in one window do not meet in the next.
+//! An id is a keyed hash of a name ([`crate::secret`]), so ids look random for every
+//! stream and star-shaped traffic does not crowd a few cells. Every position in a sketch
+//! follows from the id and the number of the window: two edges that collide in one window
+//! do not collide in the next.
 //!
-//! Tables and narrow layers know an edge by 32 bits of its id, its *tag*. Of D
-//! edges about D²/2^33 pairs share their tag and with it all their cells: one in
-//! 93,000 edges, 120 in a million. Each reads as the other one, too. In the
-//! crown an edge has a *spot*.
+//! Tables and narrow layers identify an edge by 32 bits of its id, its *tag*. Of D edges
+//! about D²/2^33 pairs share their tag and therefore all their cells: one pair in 93,000
+//! edges, 120 in a million. The layers cannot tell such edges apart and answer for each
+//! of them with the sum of both counts. The position of an edge in the crown is its *spot*.
 
 use crate::name::{AnyName, Name};
 use crate::secret::Secret;
@@ -17,7 +17,7 @@ use crate::secret::Secret;
 #[derive(Clone)]
 pub struct Codes {
     secret: Secret,
-    /// Follow from the secret and the window.
+    /// These four keys are derived from the secret and the number of the window.
     tags: u64,
     cells: u64,
     spots: u64,
@@ -36,22 +36,23 @@ impl Codes {
         }
     }
 
-    /// What the places of cells follow from.
+    /// The key that cell positions are derived from.
     pub(crate) fn cells(&self) -> u64 {
         self.cells
     }
 
-    /// What the random numbers of a sample follow from.
+    /// The seed of the random numbers of a sample.
     pub(crate) fn sample(&self) -> u64 {
         self.sample
     }
 
-    /// Whether anyone may know the secret, see [`Secret::is_public`].
+    /// Whether the secret may be known to others, see [`Secret::is_public`].
     pub(crate) fn is_public(&self) -> bool {
         self.secret.is_public()
     }
 
-    /// Tells codes of another secret or window.
+    /// A fingerprint of the secret and the window. A saved state with another fingerprint
+    /// is refused.
     pub fn check(&self) -> u64 {
         mix(self.cells, SALT)
     }
@@ -62,7 +63,7 @@ impl Codes {
         self.secret.id(name)
     }
 
-    /// The id of a name of either kind.
+    /// The id of a name of either length.
     pub fn id_of_any(&self, name: &AnyName) -> u64 {
         match name {
             AnyName::Narrow(name) => self.id(name),
@@ -70,25 +71,28 @@ impl Codes {
         }
     }
 
-    /// What table and layers know an id by in this window.
+    /// The 32 bits that the table and the layers identify an edge by in this window.
     #[inline]
     pub fn tag(&self, id: u64) -> u32 {
         (mix(id ^ self.tags, ODD) >> 32) as u32
     }
 
-    /// Where an id is in the crown in this window.
+    /// The position of an edge in the crown in this window.
     #[inline]
     pub fn spot(&self, id: u64) -> u64 {
         mix(id ^ self.spots, ODD)
     }
 }
 
-pub(crate) const SALT: u64 = 0x243f_6a88_85a3_08d3;
-pub(crate) const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Changes an input of [`mix`] so that the same number gives a second, independent hash.
+pub const SALT: u64 = 0x243f_6a88_85a3_08d3;
+/// The usual second argument of [`mix`].
+pub const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// High and low half of a 128-bit product: one multiplication mixes all bits.
+/// XOR of the high and the low half of the 128-bit product. One multiplication mixes all
+/// bits.
 #[inline]
-pub(crate) fn mix(a: u64, b: u64) -> u64 {
+pub fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
 }
@@ -101,8 +105,8 @@ mod tests {
         Codes::new(Secret::from_seed(seed), window)
     }
 
-    /// Who knows the seed can search for edges that share all their cells, as
-    /// this does. They do so in one window, under one secret.
+    /// Whoever knows the seed can search for edges that share all their cells, as this
+    /// test does. They share them in one window and under one secret only.
     #[test]
     fn edges_that_meet_once_do_not_meet_in_another_window_or_under_another_secret() {
         let known = codes(1, 5);

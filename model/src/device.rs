@@ -1,4 +1,4 @@
-//! Which device the layers live on.
+//! The device that the layers run on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,23 +16,23 @@ pub enum DeviceChoice {
     Auto,
     /// Fused code on the CPU.
     Cpu,
-    /// Tensor operations on the CPU: what a GPU runs, without one.
+    /// Tensor operations on the CPU: the code that a GPU runs, for tests without a GPU.
     CpuTensor,
     /// Tensor operations on the numbered NVIDIA GPU.
     Cuda(usize),
 }
 
-/// A device that was opened, which a process does once.
+/// An open device. A process opens a device once.
 #[derive(Clone)]
 pub struct OpenDevice {
-    /// The candle device, none for fused code.
+    /// The candle device. `None` for fused code.
     pub(crate) device: Option<Device>,
-    /// For people.
     name: String,
 }
 
 impl DeviceChoice {
-    /// Refuses what this binary can use on no machine. Opens nothing.
+    /// Returns an error if this binary cannot use the device on any machine. Opens
+    /// nothing.
     pub fn check(self) -> Result<()> {
         match self {
             Self::Cuda(ordinal) => check_build(ordinal),
@@ -59,7 +59,7 @@ impl DeviceChoice {
 }
 
 impl OpenDevice {
-    /// Its name, for people.
+    /// Display name of the device.
     pub fn name(&self) -> &str {
         &self.name
     }

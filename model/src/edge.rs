@@ -21,12 +21,12 @@ impl Edge {
 pub struct Weighted {
     /// The edge.
     pub edge: Edge,
-    /// How often it arrives; 0 is allowed and stores nothing.
+    /// The number of arrivals. 0 is allowed and stores nothing.
     pub weight: u64,
 }
 
 impl Weighted {
-    /// `edge`, `weight` times.
+    /// `edge` with the weight `weight`.
     pub fn new(edge: Edge, weight: u64) -> Self {
         Self { edge, weight }
     }

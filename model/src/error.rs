@@ -1,41 +1,41 @@
-//! What can go wrong in the model.
+//! Errors of this crate.
 
 /// Result with the model's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Everything the model refuses, with the reason.
+/// The errors of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A tensor operation failed.
     #[error("tensor operation failed: {}", first_line(.0))]
     Tensor(#[from] candle_core::Error),
-    /// A setting outside its range.
+    /// A setting is outside its range.
     #[error("{name} = {value} is not possible: {allowed}")]
     Setting {
         /// Name of the setting.
         name: &'static str,
         /// The value that was given.
         value: String,
-        /// What would be accepted.
+        /// The values that are allowed.
         allowed: String,
     },
-    /// A device that is not there.
+    /// A device cannot be used.
     #[error("device {name:?} cannot be used: {why}")]
     Device {
-        /// The device as asked for.
+        /// The device as it was named by the caller.
         name: String,
         /// The reason.
         why: String,
     },
-    /// A saved state that does not fit this sketch.
+    /// A saved state does not fit this sketch.
     #[error("saved state does not fit: {0}")]
     State(String),
-    /// Weights that are not ours, damaged, or of another shape.
+    /// A weight file is damaged, has another format or another shape.
     #[error("weights cannot be used: {0}")]
     Weights(String),
 }
 
-/// The error without the backtrace that candle may add to it.
+/// The text of the error without the backtrace that candle may append.
 pub(crate) fn first_line(error: &candle_core::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()

@@ -1,22 +1,37 @@
-//! Folding: packets of the same edge in a batch become one arrival before they
-//! meet the sketch. Of bursty traffic a few percent are left.
+//! Folding: packets of the same edge in a batch become one arrival.
+//!
+//! Storing costs the same for an arrival of one packet and of many. In bursty traffic
+//! only a few percent of the packets remain as arrivals.
 
 use crate::arrival::Arrival;
 use crate::name::Name;
 use crate::secret::Secret;
 use crate::{Edge, Weighted};
 
-/// Arrivals without equal names, in order of first arrival; keeps its memory
-/// from batch to batch.
+/// The arrivals of a batch without equal names, in order of first arrival. It keeps its
+/// memory from batch to batch.
+///
+/// ```
+/// use crane_model::Secret;
+/// use crane_model::fold::Fold;
+///
+/// let secret = Secret::from_seed(1);
+/// let mut fold = Fold::default();
+/// fold.begin(2);
+/// fold.add([7], secret.id(&[7]), 1, 60);
+/// fold.add([7], secret.id(&[7]), 1, 1500);
+/// assert_eq!(fold.arrivals().len(), 1);
+/// assert_eq!((fold.arrivals()[0].packets, fold.arrivals()[0].bytes), (2, 1560));
+/// ```
 #[derive(Default)]
 pub struct Fold<N> {
-    /// Open addressing, four times as many slots as names. A slot has the round
-    /// it was filled in and where its arrival is, in four bytes, so that many fit
-    /// the cache. Old rounds count as empty, so nothing has to be cleared.
+    /// A hash table with open addressing and four times as many slots as names. A slot
+    /// holds, in four bytes, the round in which it was filled and the index of its
+    /// arrival. Slots of earlier rounds count as empty, so nothing has to be cleared.
     slots: Vec<u32>,
-    /// Above the bits of a place in a slot.
+    /// The present round, in the bits above those of an index.
     round: u32,
-    /// Bits of a place.
+    /// Bits of an index.
     bits: u32,
     arrivals: Vec<Arrival<N>>,
 }
@@ -33,20 +48,20 @@ impl<N: Name> Fold<N> {
                 let size = wanted.max(self.slots.len());
                 self.slots.clear();
                 self.slots.resize(size, 0);
-                // A place is below the slots.
+                // An index is smaller than the number of slots.
                 self.bits = size.trailing_zeros();
                 self.round = 1 << self.bits;
             }
         }
     }
 
-    /// Adds packets of an edge whose id is known; where its arrival is.
+    /// Adds packets of an edge whose id is known. Returns the index of its arrival.
     #[inline]
     pub fn add(&mut self, name: N, id: u64, packets: u64, bytes: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut slot = id as usize & mask;
         loop {
-            // Old rounds are below this one.
+            // Slots of earlier rounds are smaller than `round`.
             let Some(at) = self.slots[slot].checked_sub(self.round) else {
                 let at = self.arrivals.len();
                 self.slots[slot] = self.round | at as u32;
@@ -68,21 +83,26 @@ impl<N: Name> Fold<N> {
         }
     }
 
-    /// The batch so far.
+    /// Bytes in use.
+    pub fn memory_bytes(&self) -> usize {
+        4 * self.slots.capacity() + size_of::<Arrival<N>>() * self.arrivals.capacity()
+    }
+
+    /// The arrivals of the batch so far.
     pub fn arrivals(&self) -> &[Arrival<N>] {
         &self.arrivals
     }
 }
 
-/// Merges equal edges of a batch into one, in order of first arrival, and
-/// leaves out weight 0.
+/// Merges equal edges of a batch into one, in order of first arrival, and omits edges of
+/// weight 0.
 pub fn fold(batch: &[Weighted]) -> Vec<Weighted> {
     let weighted = |a: &Arrival<_>| Weighted::new(Edge::of_name(a.name), a.packets);
     let folded = arrivals(&Secret::from_seed(0), batch);
     folded.arrivals().iter().map(weighted).collect()
 }
 
-/// The same as arrivals at a sketch with this secret, a byte a packet.
+/// Like [`fold`], as arrivals for a sketch with this secret, with one byte per packet.
 pub fn arrivals(secret: &Secret, batch: &[Weighted]) -> Fold<crate::name::Narrow> {
     let mut folded = Fold::default();
     folded.begin(batch.len());

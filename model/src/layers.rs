@@ -1,56 +1,56 @@
-//! Layers: what a sketch has below its crown.
+//! Layers: the part of a sketch below its crown.
 //!
-//! The two profiles differ in their layers and in what they make of a budget.
-//! Everything else (the table before, the crown above, who is admitted to it,
-//! saving, answering) is written once, in [`crate::crane`], on top of
-//! [`Layers`].
+//! The two profiles differ in their layers and in how they divide a budget. Everything
+//! else (the table before, the crown above, admission, saving, answering) is written
+//! once, in [`crate::crane`], on top of the trait [`Layers`].
 
 use std::any::Any;
 
 use crate::codes::Codes;
 use crate::crown::Crown;
+use crate::packed::narrow::CellScratch;
 use crate::witnesses::{UncrownedWitnesses, Witnesses};
 use crate::{Error, Result};
 
 /// How full a layer is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// λ, the mean over all cells.
+    /// The mean λ of all cells, or the share of cells in use.
     pub mean: f32,
-    /// The fullest cell; at its limit the layer is saturated.
+    /// The fullest cell. At its limit the layer is saturated.
     pub max: f32,
-    /// What a cell usually holds, however full a few of them are: the
-    /// geometric mean of all, each taken with 1 more.
+    /// What a cell usually holds, independent of a few very full cells: the geometric
+    /// mean of (1 + cell).
     pub typical: f32,
 }
 
-/// What the upper bounds of layers are worth.
+/// How reliable the upper bounds of layers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bounds {
-    /// No edge has ever had more.
+pub enum BoundsKind {
+    /// The count of an edge never exceeds its bound.
     Guaranteed,
-    /// Nearly all edges have not, but where many share cells they can be wrong
-    /// without limit.
+    /// The count of nearly every edge is within its bound, but a bound can be wrong by
+    /// any amount where many edges share cells.
     Likely,
 }
 
-/// How much of a bound is not the edge's own: what pairs read that never
+/// The part of a bound that belongs to other edges, measured by reading pairs that never
 /// occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Noise {
-    /// In the middle.
+    /// The median.
     pub middle: u64,
-    /// Hardly one in sixty-four reads more.
+    /// The highest reading so far. About one pair in 64 reads more.
     pub high: u64,
 }
 
 impl Noise {
-    /// Appends it to a saved state.
+    /// Appends the noise to a saved state.
     pub fn save(&self, state: &mut Vec<u8>) {
         state.extend([self.middle, self.high].map(u64::to_le_bytes).concat());
     }
 
-    /// Takes it off a saved state.
+    /// Removes the noise from the front of a saved state.
     pub fn load(state: &mut &[u8]) -> Result<Self> {
         let mut number = || {
             let (bytes, rest) = state.split_first_chunk()?;
@@ -64,7 +64,8 @@ impl Noise {
         })
     }
 
-    /// What these readings say. Noise never falls, so the highest stays.
+    /// The noise after new readings. Noise never decreases, so the highest reading is
+    /// kept.
     pub fn next(self, mut readings: Vec<u64>) -> Self {
         readings.sort_unstable();
         Self {
@@ -76,101 +77,114 @@ impl Noise {
     }
 }
 
-/// What an edge has likely had.
+/// The estimate of the layers for one edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Likely {
-    /// Lower end, middle and upper end.
+pub struct LayerEstimate {
+    /// Lower end of the interval, estimate, upper end of the interval.
     pub packets: [u64; 3],
-    /// The upper bound; none where it is not certain.
+    /// The guaranteed upper bound, if there is one.
     pub at_most: Option<u64>,
 }
 
-/// What a sketch asks of its layers, a batch at a time. Edges are known by their
+/// What a sketch asks of its layers, a batch at a time. Edges are identified by their
 /// ids, see [`crate::codes`].
-pub trait Layers: Any + Send {
-    /// What the upper bounds are worth.
-    fn worth(&self) -> Bounds;
+pub trait Layers: Any + Send + Sync {
+    /// How reliable the upper bounds are.
+    fn bounds_kind(&self) -> BoundsKind;
 
-    /// Adds packets of edges without equal ids; `bounds` gets their upper
-    /// bounds afterwards.
-    fn add(&mut self, ids: &[u64], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()>;
+    /// Adds packets of edges without equal ids. `bounds` receives their upper bounds
+    /// afterwards.
+    fn add(
+        &mut self,
+        ids: &[u64],
+        packets: &[u64],
+        bounds: &mut Vec<u64>,
+        scratch: &mut CellScratch,
+    ) -> Result<()>;
 
-    /// Takes up to so many packets of edges out, which the crown counts from
-    /// now on. Layers that raise cells instead of adding to them leave them.
+    /// Removes up to so many packets of edges that the crown counts from now on. Layers
+    /// that raise cells instead of adding to them cannot remove anything and do nothing.
     fn take(&mut self, ids: &[u64], packets: &[u64]) -> Result<()>;
 
-    /// Holds from now on what these edges have had elsewhere.
+    /// Stores the counts of edges that were counted elsewhere until now.
     fn put(&mut self, ids: &[u64], totals: &[u64]) -> Result<()>;
 
     /// The upper bound of each edge.
     fn bounds(&self, ids: &[u64]) -> Result<Vec<u64>>;
 
-    /// Whether a bound is that of cells at their limit, which may stand for
-    /// more.
+    /// The largest bound of an edge with at least one cell in each layer that belongs to
+    /// no `known` edge. `None` if the layers cannot tell.
+    fn largest_bound_besides(&self, _known: &[u64]) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Whether this is the bound of cells at their limit, so that the count may be
+    /// higher.
     fn is_at_limit(&self, bound: u64) -> bool;
 
-    /// Looks at how much of bounds is not the edges' own, for [`Self::noise`].
-    fn look_at_noise(&mut self) -> Result<()>;
+    /// Measures the noise again, for [`Self::noise`].
+    fn measure_noise(&mut self) -> Result<()>;
 
-    /// How much of a bound is not the edge's own.
+    /// The noise in a bound of this size.
     fn noise(&self, bound: u64) -> Noise;
 
-    /// What each edge has likely had. `uncrowned` is asked for at most once
-    /// after every [`Self::invalidate`].
+    /// The estimate for each edge. `uncrowned` is called at most once after every
+    /// [`Self::invalidate`].
     fn estimates(
         &self,
         ids: &[u64],
         uncrowned: &dyn Fn() -> UncrownedWitnesses,
-    ) -> Result<Vec<Likely>>;
+    ) -> Result<Vec<LayerEstimate>>;
 
-    /// The count that an edge with this bound has, where all edges have one of
-    /// few counts.
+    /// If all edges of the stream have one of few counts, the count of an edge with this
+    /// bound.
     fn known_count(
         &self,
         bound: u64,
         uncrowned: &dyn Fn() -> UncrownedWitnesses,
     ) -> Result<Option<u64>>;
 
-    /// Forgets what was worked out for answers: something was stored since.
+    /// Drops the values that were computed for answers, because something was stored
+    /// since.
     fn invalidate(&mut self);
 
-    /// How full each layer is, bottom first.
+    /// How full each layer is, bottom layer first.
     fn loads(&self) -> Result<Vec<Load>>;
 
-    /// Layers added since the start.
+    /// Number of layers added since the start.
     fn expansions(&self) -> usize;
 
-    /// Whether a cell has reached its limit, so that counts may be too low.
+    /// Whether a cell has reached its limit, so that estimates may be too low.
     fn is_saturated(&self) -> Result<bool>;
 
     /// Bytes of all cells.
     fn memory_bytes(&self) -> usize;
 
-    /// Appends all cells to a saved state, of which they are the end.
+    /// Appends all cells to a saved state. They are its last part.
     fn save(&self, state: &mut Vec<u8>) -> Result<()>;
 
-    /// Takes its cells off a saved state.
+    /// Removes the cells from the front of a saved state.
     fn load(&mut self, state: &mut &[u8]) -> Result<()>;
 }
 
-/// What a profile makes of a budget, all of it empty.
+/// The empty parts of a sketch that a profile makes from a budget.
 pub struct Allotment {
-    /// The table of heavy edges.
+    /// Counts the heaviest edges.
     pub crown: Crown,
-    /// The sample.
+    /// A uniform sample of the edges, counted exactly.
     pub witnesses: Witnesses,
-    /// All others.
+    /// Count all other edges.
     pub layers: Box<dyn Layers>,
 }
 
-/// A kind of layers, with what all sketches that have them share.
+/// A kind of layers, with what all sketches of that kind share.
 pub trait LayerProfile: Send + Sync {
-    /// Tells states of this profile from others. 0 is a table.
+    /// Identifies the profile in saved states. 0 is reserved for tables.
     fn number(&self) -> u64;
 
-    /// The least memory a sketch can live in.
+    /// The smallest memory in bytes that a sketch can have.
     fn least(&self) -> usize;
 
-    /// Shares `bytes` out.
+    /// Divides `bytes` bytes among the parts of a sketch.
     fn allot(&self, codes: &Codes, bytes: usize) -> Result<Allotment>;
 }

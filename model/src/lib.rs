@@ -1,30 +1,53 @@
 //! Crane, a hierarchical neural sketch for graph streams.
 //!
-//! A stream of edges `src → dst` is summarised in a few small layers of
-//! memory. Each edge is written as a pattern (its *code*); what grows beyond a
-//! threshold is *carried* to the next layer. Heavy edges thus move up and
-//! leave the bottom to the many light ones. The *crown*, a small part above the
-//! layers, counts the heaviest edges by name. *Witnesses*, a few edges chosen by
-//! a keyed hash and counted exactly, tell how far the layers can be believed.
-//! As long as all edges fit, a sketch is simply a *table* of them.
+//! A sketch summarises a stream of edges `src → dst` in bounded memory and answers how
+//! many packets and bytes an edge has had.
 //!
-//! `examples/quickstart.rs` stores a stream, asks, saves and loads.
+//! - As long as all edges fit, the sketch is a *table* and every answer is exact.
+//! - Then it becomes a few *layers* of small counters. Each edge is written to a few
+//!   cells (its *code*); the part of a count that exceeds a cell's limit is *carried* to
+//!   the next layer, so that heavy edges move up and the bottom layer is left to the many
+//!   light ones.
+//! - The *crown*, a small table above the layers, counts the heaviest edges by name.
+//! - *Witnesses* are a few edges that a keyed hash selects and that are counted exactly.
+//!   Their true counts calibrate the estimates of the layers.
 //!
-//! This crate is pure: no files, no clocks, no metrics, no threads of its own.
+//! ```
+//! use std::sync::Arc;
+//! use crane_model::{Allowance, Arrival, Crane, DeviceChoice, PackedWeights, Profile, Secret};
 //!
-//! | module | holds |
+//! # fn main() -> crane_model::Result<()> {
+//! let device = DeviceChoice::Cpu.open()?;
+//! let profile = Arc::new(Profile::packed(Arc::new(PackedWeights::built_in()?), &device));
+//! let secret = Secret::from_seed(1);
+//! // 8 KiB at first, 64 KiB at most.
+//! let mut sketch = Crane::new(&profile, secret, 0, Allowance::alone(8 << 10, 64 << 10))?;
+//!
+//! // 3 packets with 180 bytes of the edge named [7].
+//! sketch.store(&[Arrival::new(&secret, [7], 3, 180)])?;
+//! let flow = sketch.flow([7])?;
+//! assert!(flow.packets.is_exact());
+//! assert_eq!((flow.packets.estimate, flow.bytes.estimate), (3, 180));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/quickstart.rs` stores a longer stream, lists the heaviest edges, saves and
+//! loads. The package `crane-lab` trains the weights and compares Crane with other
+//! methods. This crate reads no files and no clock, emits no metrics and starts no
+//! threads.
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`edge`], [`name`], [`secret`], [`codes`] | edges, what sketches call them, keyed ids and where they lead |
-//! | [`arrival`], [`fold`], [`answer`] | what reaches a sketch, equal edges of a batch as one; what it says |
-//! | [`memory`] | memory on demand, out of a pool |
-//! | [`crane`] | the sketch: a table that grows, then layers below a crown; saving it |
-//! | [`table`], [`crown`], [`witnesses`], [`layers`], [`sample`] | what it is made of |
-//! | [`fan`] | with how many others each node talks |
-//! | [`packed`] | layers for real traffic: narrow cells, witnesses, a load-aware decoder |
+//! | [`edge`], [`name`], [`secret`], [`codes`] | edges, their names, keyed ids and what is derived from them |
+//! | [`arrival`], [`fold`], [`answer`] | input of a sketch, merging equal edges of a batch, output of a sketch |
+//! | [`memory`], [`scratch`] | memory on demand from a shared pool; working memory shared by the sketches of a thread |
+//! | [`crane`] | the sketch: a table that grows, then layers below a crown; saved states |
+//! | [`table`], [`crown`], [`witnesses`], [`layers`], [`sample`] | the parts of a sketch |
+//! | [`fan`] | the number of peers of each node |
+//! | [`packed`] | layers for real traffic: narrow cells, witnesses, a decoder that knows the load |
 //! | [`paper`] | layers as in the paper: dense, with learned encoders |
-//! | [`weights`], [`device`] | files of learned parts, and where they run |
-//! | [`train`] | how the weights are made |
-//! | [`rivals`] | other methods, to be measured beside it |
+//! | [`weights`], [`device`] | weight files, and the device that the layers run on |
 
 pub mod answer;
 pub mod arrival;
@@ -42,12 +65,11 @@ pub mod memory;
 pub mod name;
 pub mod packed;
 pub mod paper;
-pub mod rivals;
 pub mod sample;
+pub mod scratch;
 pub mod secret;
 pub mod sizes;
 pub mod table;
-pub mod train;
 pub mod weights;
 pub mod witnesses;
 
@@ -62,8 +84,9 @@ pub use packed::weights::PackedWeights;
 pub use paper::carry::Carry;
 pub use paper::hierarchy::Hierarchy;
 pub use paper::ids::Ids;
-pub use paper::settings::Settings;
+pub use paper::settings::HierarchySettings;
 pub use paper::sketch::Sketch;
 pub use paper::weights::PaperWeights;
 pub use paper::writes::Writes;
+pub use scratch::Scratch;
 pub use secret::Secret;

@@ -1,31 +1,42 @@
 //! Memory on demand: sketches that share a pool take from it as they grow.
 //!
-//! A sketch starts with little, asks at every doubling, and gives all back when
-//! it is dropped. Nothing is set aside for a sketch that may never need it.
+//! A sketch starts with little memory, asks for more at every doubling, and returns all
+//! of it when it is dropped. No memory is reserved for sketches that never need it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes that several sketches share.
+/// A number of bytes that several sketches share.
+///
+/// ```
+/// use crane_model::{Allowance, Pool};
+///
+/// let pool = Pool::new(1000);
+/// let mut sketch = Allowance::new(100, 800, &pool);
+/// assert!(sketch.reach(500));
+/// assert_eq!((sketch.held(), pool.free()), (500, 600));
+/// drop(sketch);
+/// assert_eq!(pool.free(), 1000);
+/// ```
 #[derive(Debug)]
 pub struct Pool {
     free: AtomicUsize,
 }
 
 impl Pool {
-    /// A pool of so many bytes.
+    /// A pool of `bytes` bytes.
     pub fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             free: AtomicUsize::new(bytes),
         })
     }
 
-    /// Bytes that nobody has.
+    /// Bytes that are not taken.
     pub fn free(&self) -> usize {
         self.free.load(Relaxed)
     }
 
-    /// Takes up to `bytes`; says how many.
+    /// Takes up to `bytes` bytes. Returns how many were taken.
     fn take_up_to(&self, bytes: usize) -> usize {
         let mut free = self.free();
         loop {
@@ -45,7 +56,17 @@ impl Pool {
     }
 }
 
-/// What one sketch may use.
+/// The memory that one sketch may use. Dropping it returns to the pool what was taken
+/// from there.
+///
+/// ```
+/// use crane_model::Allowance;
+///
+/// let mut allowance = Allowance::alone(100, 800);
+/// assert_eq!((allowance.held(), allowance.most()), (100, 800));
+/// assert!(!allowance.reach(900));
+/// assert_eq!(allowance.reach_most(), 800);
+/// ```
 #[derive(Debug)]
 pub struct Allowance {
     pool: Arc<Pool>,
@@ -55,8 +76,8 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// `start` bytes at once, which are not the pool's, and up to `most` in all
-    /// as the pool has them.
+    /// `start` bytes at once, which are not taken from the pool, and up to `most` bytes
+    /// in total, as long as the pool has them.
     pub fn new(start: usize, most: usize, pool: &Arc<Pool>) -> Self {
         Self {
             pool: Arc::clone(pool),
@@ -66,22 +87,24 @@ impl Allowance {
         }
     }
 
-    /// `start` bytes at once, up to `most` whatever others do.
+    /// `start` bytes at once and up to `most` bytes in total, independent of other
+    /// sketches.
     pub fn alone(start: usize, most: usize) -> Self {
         Self::new(start, most, &Pool::new(most.saturating_sub(start)))
     }
 
-    /// What it has now.
+    /// Bytes that the sketch has now.
     pub fn held(&self) -> usize {
         self.start + self.taken
     }
 
-    /// What it can ever have.
+    /// Bytes that the sketch can have at most.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Takes what is missing to `bytes`, all or nothing; says whether it did.
+    /// Takes what is missing to `bytes` bytes. Returns false, and takes nothing, if that
+    /// exceeds the limit or the pool.
     pub fn reach(&mut self, bytes: usize) -> bool {
         if bytes > self.most {
             return false;
@@ -96,7 +119,7 @@ impl Allowance {
         true
     }
 
-    /// Takes all there is for it; says how much it has then.
+    /// Takes as much as limit and pool allow. Returns how many bytes the sketch has then.
     pub fn reach_most(&mut self) -> usize {
         self.taken += self.pool.take_up_to(self.most - self.held());
         self.held()

@@ -1,8 +1,8 @@
-//! Names: what a sketch is keyed by.
+//! Names: the keys of a sketch.
 //!
-//! An edge between IPv4 addresses is named by 8 bytes, one between IPv6
-//! addresses by 32. A sketch holds both kinds beside each other, and each name
-//! takes no more room than it has to.
+//! An edge between IPv4 addresses is named by 8 bytes, an edge between IPv6 addresses by
+//! 32 bytes. A sketch holds names of both lengths, and a short name does not take the
+//! room of a long one.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ pub type Narrow = [u64; 1];
 /// A name of 32 bytes: two IPv6 addresses, or anything else that fits.
 pub type Wide = [u64; 4];
 
-/// A name of either kind.
+/// A name of either length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnyName {
     /// 8 bytes.
@@ -23,18 +23,18 @@ pub enum AnyName {
     Wide(Wide),
 }
 
-/// [`Narrow`] or [`Wide`].
+/// A name of a fixed length: [`Narrow`] or [`Wide`].
 pub trait Name: Copy + Eq + Ord + Debug + Default + Send + 'static {
-    /// The name as one of either kind.
+    /// The name as a name of either length.
     fn any(self) -> AnyName;
 
-    /// The name, if it is of this kind.
+    /// The name, if it has this length.
     fn of(any: AnyName) -> Option<Self>;
 
-    /// Its words.
+    /// The words of the name.
     fn words(&self) -> &[u64];
 
-    /// The name of these words, which are as many as it has.
+    /// The name with these words. There must be as many as the name has.
     fn from_words(words: &[u64]) -> Self;
 }
 
@@ -81,12 +81,12 @@ impl Name for Wide {
 }
 
 impl Edge {
-    /// The edge as sketches know it.
+    /// The name of the edge in a sketch.
     pub fn name(self) -> Narrow {
         [u64::from(self.src) << 32 | u64::from(self.dst)]
     }
 
-    /// The edge of a name.
+    /// The edge with this name.
     pub fn of_name([name]: Narrow) -> Self {
         Self::new((name >> 32) as u32, name as u32)
     }

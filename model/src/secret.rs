@@ -1,28 +1,40 @@
-//! The secret: 128 bits that everything in a sketch is placed by.
+//! The secret: a key of 128 bits that all positions in a sketch depend on.
 //!
-//! Ids are SipHash-1-3 of names. Who knows the code but not the secret cannot
-//! choose names whose ids have anything in common, whatever answers they have
-//! seen. SipHash was chosen by measurement: it needs no special instructions,
-//! and eight ids at a time cost about as much as one did with a hash that is
-//! not made for this (docs/speed.md).
+//! Ids are SipHash-1-3 of names. Without the secret nobody can choose names whose ids
+//! collide, even after seeing answers of the sketch. SipHash was chosen by measurement:
+//! it needs no special instructions, and hashing eight ids at a time takes about as long
+//! as a single hash of a kind without this protection (docs/speed.md).
 
 use multiversion::multiversion;
 
 use crate::name::{AnyName, Name, Narrow, Wide};
 
-/// A key of 128 bits. Keep it to yourself: who has it can aim.
+/// A key of 128 bits. Whoever knows it can choose edges that collide, so it should not be
+/// disclosed. `Debug` does not show it.
+///
+/// ```
+/// use crane_model::Secret;
+///
+/// let secret = Secret::new([7; 16]);
+/// assert_eq!(secret.id(&[1]), secret.id(&[1]));
+/// assert!(!secret.is_public());
+/// // Reproducible, so anyone who knows the seed knows the key.
+/// assert!(Secret::from_seed(1).is_public());
+/// assert_eq!(format!("{secret:?}"), "Secret(…)");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret {
     key: [u64; 2],
-    /// Whether it follows from a seed, which anyone may know.
+    /// Whether the key was derived from a seed, which others may know.
     public: bool,
 }
 
-/// Ids that are made at once.
+/// Ids that are computed at the same time.
 const LANES: usize = 8;
 
 impl Secret {
-    /// The secret of these bytes, which should come from the operating system.
+    /// The secret with these bytes, which should come from the random number generator of
+    /// the operating system.
     pub fn new(bytes: [u8; 16]) -> Self {
         let key = u128::from_le_bytes(bytes);
         Self {
@@ -31,8 +43,8 @@ impl Secret {
         }
     }
 
-    /// The secret that everyone knows who knows the seed: for results that can
-    /// be had again, not for protection.
+    /// A secret that is derived from a seed. It makes results reproducible and protects
+    /// against nothing.
     pub fn from_seed(seed: u64) -> Self {
         let open = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344];
         Self {
@@ -41,13 +53,13 @@ impl Secret {
         }
     }
 
-    /// Whether the key follows from a seed. Whoever knows the seed can search for
-    /// two names with one id, so equal ids do not mean equal names.
+    /// Whether the key was derived from a seed. Whoever knows the seed can search for two
+    /// names with the same id, so equal ids do not prove equal names.
     pub fn is_public(&self) -> bool {
         self.public
     }
 
-    /// The id of a name. It depends on the secret alone.
+    /// The id of a name. It depends on the secret but not on the window.
     #[inline]
     pub fn id<N: Name>(&self, name: &N) -> u64 {
         match name.any() {
@@ -56,29 +68,28 @@ impl Secret {
         }
     }
 
-    /// The ids of many short names.
+    /// The ids of many short names. Replaces the contents of `ids`.
     pub fn ids_narrow(&self, names: &[Narrow], ids: &mut Vec<u64>) {
         ids.clear();
         ids.resize(names.len(), 0);
         hash_narrow(self.key, names, ids);
     }
 
-    /// The ids of many long names.
+    /// The ids of many long names. Replaces the contents of `ids`.
     pub fn ids_wide(&self, names: &[Wide], ids: &mut Vec<u64>) {
         ids.clear();
         ids.resize(names.len(), 0);
         hash_wide(self.key, names, ids);
     }
 
-    /// Another secret number for a purpose. Names are 8 or 32 bytes long, so no
-    /// id is ever one of these.
+    /// A further secret number for a purpose. It is the hash of 16 bytes, while names
+    /// have 8 or 32 bytes, so it is independent of all ids.
     pub(crate) fn derive(&self, number: u64, purpose: u64) -> u64 {
         hash(self.key, &[number, purpose])
     }
 }
 
 impl std::fmt::Debug for Secret {
-    /// Not for logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(…)")
     }
@@ -112,7 +123,7 @@ fn hash<const WORDS: usize>(key: [u64; 2], words: &[u64; WORDS]) -> u64 {
     id
 }
 
-/// SipHash-1-3 of messages of `WORDS` words, several beside each other.
+/// SipHash-1-3 of `N` messages of `WORDS` words at the same time.
 #[inline(always)]
 fn sip<const WORDS: usize, const N: usize>(key: [u64; 2], words: [[u64; N]; WORDS]) -> [u64; N] {
     let mut state = [

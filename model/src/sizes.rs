@@ -1,43 +1,43 @@
-//! Sizes: what packets weigh, from which the bytes of an edge follow that only
-//! layers know, for they count none.
+//! Packet sizes, from which the bytes of edges in the layers are derived. The layers
+//! count packets only.
 //!
-//! The smallest and the largest mean of all arrivals are ends that no edge can
-//! be outside of. What is likely between them is learnt from the witnesses:
-//! bytes for each packet that the layers *say* they have, so that what layers
-//! are wrong about is in it. Edges of many packets have other sizes than edges
-//! of few: those near in their estimate speak for each other.
+//! The smallest and the largest mean size of all arrivals are guaranteed ends. The likely
+//! sizes between them are learnt from the witnesses: bytes per packet *as estimated by
+//! the layers*, so that errors of the layers are compensated. Edges with many packets
+//! have other sizes than edges with few, therefore the sizes are learnt from the
+//! witnesses with the nearest estimates.
 
-/// The smallest and the largest packets that were stored, as means of arrivals.
+/// The smallest and the largest mean packet size of all arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketSizes {
-    /// No arrival had fewer bytes a packet.
+    /// No arrival had fewer bytes per packet.
     pub least: u64,
-    /// No arrival had more.
+    /// No arrival had more bytes per packet.
     pub most: u64,
 }
 
 impl PacketSizes {
-    /// Before anything was stored.
+    /// The value before anything was stored.
     pub const NONE: Self = Self {
         least: u64::MAX,
         most: 0,
     };
 
-    /// Takes note of an arrival.
+    /// Takes an arrival into account.
     #[inline]
-    pub fn note(&mut self, packets: u64, bytes: u64) {
-        // Nearly all are one packet, of a size within what was seen before.
+    pub fn record(&mut self, packets: u64, bytes: u64) {
+        // Nearly all arrivals are one packet of a size within the present range.
         if packets != 1 || bytes < self.least || bytes > self.most {
-            self.note_unlike(packets.max(1), bytes);
+            self.widen(packets.max(1), bytes);
         }
     }
 
-    fn note_unlike(&mut self, packets: u64, bytes: u64) {
+    fn widen(&mut self, packets: u64, bytes: u64) {
         self.least = self.least.min(bytes / packets);
         self.most = self.most.max(bytes.div_ceil(packets));
     }
 
-    /// Bytes that so many packets have at least and at most.
+    /// The bytes that so many packets have at least and at most.
     pub fn ends(&self, at_least: u64, at_most: Option<u64>) -> (u64, Option<u64>) {
         let least = match self.least {
             u64::MAX => 0,
@@ -47,40 +47,41 @@ impl PacketSizes {
     }
 }
 
-/// A witness: packets that the layers say it has, and its bytes.
-pub type Weighed = (u64, u64);
+/// A witness: the packets that the layers estimate, and its exact bytes.
+pub type SizedWitness = (u64, u64);
 
-/// Bytes for each packet that the layers say, of nine edges in ten.
+/// Quantiles of the bytes per estimated packet.
 #[derive(Debug, Clone, Copy)]
 pub struct BytesPerPacket {
     /// At most one edge in twenty has fewer.
     pub low: f64,
-    /// Half of them have fewer.
+    /// The median.
     pub middle: f64,
-    /// At most one in twenty has more.
+    /// At most one edge in twenty has more.
     pub high: f64,
 }
 
-/// How fine estimates are told apart, in ln(1 + packets).
+/// Step of the grid of estimates, in ln(1 + packets).
 const STEP: f64 = 0.25;
 const STEPS: usize = 96;
 
-/// Share of the witnesses outside of either end: less than one in twenty,
-/// because a few dozen know the others only so well.
+/// Share of the witnesses beyond each end. Below 5 %, because a few dozen witnesses show
+/// the distribution only roughly.
 const OUTSIDE: f64 = 0.03;
 
-/// With so many witnesses intervals are twice as wide at either end as they say.
+/// With this many witnesses the ends are moved outwards by a factor of two; with more
+/// witnesses by less.
 const FEW: f64 = 16.0;
 
-/// Witnesses that speak for an estimate, at least.
+/// At least so many witnesses are used for a point of the grid.
 const NEAREST: usize = 96;
 
-/// What the witnesses say, by estimate. See the head of this module.
+/// Learnt packet sizes, by the estimated number of packets.
 pub struct LearntSizes(Vec<BytesPerPacket>);
 
 impl LearntSizes {
-    /// Learns from witnesses; without any, from all that was stored.
-    pub fn new(mut witnesses: Vec<Weighed>, packets: PacketSizes) -> Self {
+    /// Learns from witnesses. If there are none, the range of all stored sizes is used.
+    pub fn new(mut witnesses: Vec<SizedWitness>, packets: PacketSizes) -> Self {
         if witnesses.is_empty() {
             let (low, high) = (packets.least.min(packets.most) as f64, packets.most as f64);
             return Self(vec![BytesPerPacket {
@@ -98,28 +99,28 @@ impl LearntSizes {
                 .collect();
             sizes.sort_unstable_by(f64::total_cmp);
             let rank = |share: f64| share * (sizes.len() + 1) as f64;
-            let place = |rank: f64| sizes[(rank as usize).clamp(1, sizes.len()) - 1];
-            // Few have not seen the ends of what there is.
+            let at_rank = |rank: f64| sizes[(rank as usize).clamp(1, sizes.len()) - 1];
+            // A small sample does not contain the extremes.
             let beyond = 1.0 + FEW / sizes.len() as f64;
             BytesPerPacket {
-                low: place(rank(OUTSIDE).floor()) / beyond,
-                middle: place(rank(0.5).round()),
-                high: place(rank(1.0 - OUTSIDE).ceil()) * beyond,
+                low: at_rank(rank(OUTSIDE).floor()) / beyond,
+                middle: at_rank(rank(0.5).round()),
+                high: at_rank(rank(1.0 - OUTSIDE).ceil()) * beyond,
             }
         };
         Self((0..STEPS).map(at).collect())
     }
 
-    /// What a packet of an edge weighs that layers say has so many.
+    /// Bytes per packet of an edge for which the layers estimate so many packets.
     pub fn of(&self, packets: u64) -> BytesPerPacket {
         let step = ((packets as f64).ln_1p() / STEP).round() as usize;
         self.0[step.min(self.0.len() - 1)]
     }
 }
 
-/// The witnesses nearest to an estimate, all with the same one together.
-fn near(witnesses: &[Weighed], packets: f64) -> &[Weighed] {
-    let ln = |(packets, _): &Weighed| (*packets as f64).ln_1p();
+/// The witnesses nearest to an estimate.
+fn near(witnesses: &[SizedWitness], packets: f64) -> &[SizedWitness] {
+    let ln = |(packets, _): &SizedWitness| (*packets as f64).ln_1p();
     let here = packets.ln_1p();
     let (mut first, mut last) = (
         witnesses.partition_point(|w| ln(w) < here - STEP / 2.0),
@@ -146,12 +147,12 @@ mod tests {
         let mut sizes = PacketSizes::NONE;
         assert_eq!(sizes.ends(0, Some(0)), (0, Some(0)));
         for (packets, bytes) in [(3, 200), (1, 60), (2, 3000), (7, 700)] {
-            sizes.note(packets, bytes);
+            sizes.record(packets, bytes);
         }
         assert_eq!((sizes.least, sizes.most), (60, 1500));
         assert_eq!(sizes.ends(2, Some(5)), (120, Some(7500)));
         assert_eq!(sizes.ends(2, None), (120, None));
-        sizes.note(3, 100);
+        sizes.record(3, 100);
         assert_eq!(sizes.least, 33, "rounded down, as the other end is up");
     }
 
@@ -170,8 +171,8 @@ mod tests {
     #[test]
     fn without_witnesses_all_that_was_stored_speaks() {
         let mut packets = PacketSizes::NONE;
-        packets.note(1, 100);
-        packets.note(1, 900);
+        packets.record(1, 100);
+        packets.record(1, 900);
         let sizes = LearntSizes::new(Vec::new(), packets).of(7);
         assert_eq!((sizes.low, sizes.middle, sizes.high), (100.0, 300.0, 900.0));
     }

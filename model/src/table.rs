@@ -1,43 +1,46 @@
-//! The table: what a sketch is before it needs layers.
+//! The table: the form of a sketch while all edges fit.
 //!
-//! As long as all edges fit, they are simply kept, by name, with their packets
-//! and bytes: answers are exact, lists are complete, and everything can be
-//! poured into a larger table or into layers without loss. An entry is a name
-//! and 16 bytes: 24 for a pair of IPv4 addresses, 48 for IPv6.
+//! All edges are kept by name, with their packets and bytes. Answers are exact, lists are
+//! complete, and the entries can be moved to a larger table or to layers without loss.
 //!
-//! Entries stand in the order of their tags, 32 bits of the id, each as near
-//! behind its home as there is room. A search ends at the first larger tag, no
-//! more than 255 entries from home, whatever the ids are: an entry that
-//! would end up farther away makes the table full. With ids that look random
-//! that never happens before 9 in 10 of the places are taken.
+//! Entries are sorted by their tags, 32 bits of the id. Each is stored at its home, a
+//! position proportional to its tag, or as close behind it as there is room. A search
+//! ends at the first larger tag and reads at most 255 entries, whatever the ids are: if
+//! an entry would have to be farther away from its home, the table counts as full. With
+//! random ids that does not happen before 90 % of the slots are in use.
+//!
+//! **Accuracy.** Exact. Packets and bytes count up to 2^48 − 1; a larger count makes the
+//! table full. **Cost.** For n edges n / 0.9 entries: 24 bytes for a pair of IPv4
+//! addresses, 48 bytes for a pair of IPv6 addresses. A search reads O(1 / (1 − load))
+//! entries, an insertion moves as many as follow up to the next free slot.
 
 use crate::name::{Name, Narrow, Wide};
 
-/// Share of the places that may be taken; beyond it searching becomes slow.
+/// Share of the slots that may be in use. Beyond it searching becomes slow.
 const MOST_TAKEN: f64 = 0.9;
 
-/// How far from its home an entry may be.
+/// Largest distance of an entry from its home.
 const FARTHEST: usize = 255;
 
 /// Bits of packets and of bytes in an entry.
 const BITS: u32 = 48;
 const LIMIT: u64 = (1 << BITS) - 1;
 
-/// Packets and bytes of an edge, all of them.
+/// All packets and bytes of an edge, or of several edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Total {
-    /// Packets; 0 for an edge that never occurred.
+    /// Number of packets; 0 for an edge that never occurred.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of bytes of these packets.
     pub bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry<N> {
     name: N,
-    /// Tag, and the lower half of the packets.
+    /// Tag, and the lower 32 bits of the packets.
     tag: u64,
-    /// The rest of the packets, and the bytes.
+    /// The upper 16 bits of the packets, and the bytes.
     bytes: u64,
 }
 
@@ -69,11 +72,11 @@ impl<N> Entry<N> {
     }
 }
 
-/// Edges with names of one kind. See the head of this module.
+/// A table of edges with names of one length.
 pub struct Table<N> {
     entries: Vec<Entry<N>>,
-    /// Homes are among the first so many; those behind are for what has no
-    /// room at its home.
+    /// Number of home positions. The slots behind them take entries that have no room at
+    /// their home.
     homes: usize,
     taken: usize,
 }
@@ -82,23 +85,31 @@ impl<N: Name> Table<N> {
     /// Bytes of an entry.
     pub const ENTRY: usize = size_of::<Entry<N>>();
 
-    /// As many places as fit into `bytes`.
+    /// An empty table of `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
-        let places = bytes / Self::ENTRY;
+        let slots = bytes / Self::ENTRY;
         Self {
-            entries: vec![Entry::default(); places],
-            homes: places - (places / 16).clamp(8, FARTHEST).min(places),
+            entries: vec![Entry::default(); slots],
+            homes: slots - (slots / 16).clamp(8, FARTHEST).min(slots),
             taken: 0,
         }
     }
 
-    /// Where the entry of a tag would be if nobody else were there.
+    /// The position of a tag if all slots were free.
     #[inline]
     fn home(&self, tag: u32) -> usize {
         ((u64::from(tag) * self.homes as u64) >> 32) as usize
     }
 
-    /// The entry of a name, or else where it belongs.
+    /// Reads where the entry of a tag is, so that it is in the cache when it is needed.
+    #[inline]
+    pub fn touch(&self, tag: u32) -> u64 {
+        self.entries
+            .get(self.home(tag))
+            .map_or(0, |entry| entry.tag)
+    }
+
+    /// The index of the entry with this name, or the index where it would be inserted.
     #[inline]
     fn find(&self, name: &N, tag: u32) -> Result<usize, usize> {
         let home = self.home(tag);
@@ -113,7 +124,7 @@ impl<N: Name> Table<N> {
         Err(self.entries.len())
     }
 
-    /// What a name has had.
+    /// The total of an edge.
     pub fn get(&self, name: &N, tag: u32) -> Total {
         match self.find(name, tag) {
             Ok(at) => self.entries[at].total(),
@@ -121,7 +132,8 @@ impl<N: Name> Table<N> {
         }
     }
 
-    /// Adds to a name; false if there is no room for it.
+    /// Adds to the total of an edge. Returns false, and changes nothing, if there is no
+    /// room.
     pub fn add(&mut self, name: N, tag: u32, packets: u64, bytes: u64) -> bool {
         let found = self.find(&name, tag);
         let held = found.map_or(Total::default(), |at| self.entries[at].total());
@@ -140,7 +152,8 @@ impl<N: Name> Table<N> {
         true
     }
 
-    /// Puts a new entry in, everyone behind it moves on by a place.
+    /// Inserts a new entry and moves the following entries by one slot. Returns false,
+    /// and changes nothing, if there is no room.
     fn insert(&mut self, at: usize, entry: Entry<N>) -> bool {
         let is_full = self.taken as f64 >= MOST_TAKEN * self.entries.len() as f64;
         if is_full || at - self.home(entry.tag()).min(at) > FARTHEST {
@@ -162,7 +175,7 @@ impl<N: Name> Table<N> {
         true
     }
 
-    /// The same entries in a table of `bytes`; none if they do not fit.
+    /// The same entries in a table of `bytes` bytes. Returns `None` if they do not fit.
     pub fn resized(&self, bytes: usize) -> Option<Self> {
         let mut larger = Self::new(bytes);
         let mut free = 0;
@@ -189,8 +202,8 @@ impl<N: Name> Table<N> {
         self.taken == 0
     }
 
-    /// Places, taken or not.
-    pub fn places(&self) -> usize {
+    /// Number of slots, in use or free.
+    pub fn capacity(&self) -> usize {
         self.entries.len()
     }
 
@@ -200,27 +213,27 @@ impl<N: Name> Table<N> {
         taken.map(|entry| (entry.name, entry.tag(), entry.total()))
     }
 
-    /// What it weighs.
+    /// Bytes of all slots.
     pub fn memory_bytes(&self) -> usize {
         self.entries.len() * Self::ENTRY
     }
 }
 
-/// Names of both kinds, each in a table of its own.
+/// Two tables, one for each length of names.
 pub struct Tables {
     narrow: Table<Narrow>,
     wide: Table<Wide>,
 }
 
-/// A name that tables keep.
-pub trait Kept: Name {
-    /// The table of names of this kind.
+/// A name that can be stored in [`Tables`].
+pub trait TableKey: Name {
+    /// The table for names of this length.
     fn of_kind(tables: &Tables) -> &Table<Self>;
-    /// The table of names of this kind.
+    /// The table for names of this length, mutable.
     fn of_kind_mut(tables: &mut Tables) -> &mut Table<Self>;
 }
 
-impl Kept for Narrow {
+impl TableKey for Narrow {
     fn of_kind(tables: &Tables) -> &Table<Self> {
         &tables.narrow
     }
@@ -230,7 +243,7 @@ impl Kept for Narrow {
     }
 }
 
-impl Kept for Wide {
+impl TableKey for Wide {
     fn of_kind(tables: &Tables) -> &Table<Self> {
         &tables.wide
     }
@@ -240,11 +253,11 @@ impl Kept for Wide {
     }
 }
 
-/// Bytes that the first long names get: few sketches have any.
+/// Bytes of the first table for long names. Few sketches have any long names.
 const FIRST_WIDE: usize = 1536;
 
 impl Tables {
-    /// Room for short names in `bytes`, none yet for long ones.
+    /// A table of `bytes` bytes for short names, and none yet for long names.
     pub fn new(bytes: usize) -> Self {
         Self {
             narrow: Table::new(bytes),
@@ -252,41 +265,42 @@ impl Tables {
         }
     }
 
-    /// Room for short names and for long ones, so many bytes each.
-    pub fn with_room(narrow: usize, wide: usize) -> Self {
+    /// Tables for short and for long names of so many bytes each.
+    pub fn with_bytes(narrow: usize, wide: usize) -> Self {
         Self {
             narrow: Table::new(narrow),
             wide: Table::new(wide),
         }
     }
 
-    /// The table of names of this kind.
-    pub fn of<N: Kept>(&self) -> &Table<N> {
+    /// The table for names of this length.
+    pub fn of<N: TableKey>(&self) -> &Table<N> {
         N::of_kind(self)
     }
 
-    /// The table of names of this kind.
-    pub fn of_mut<N: Kept>(&mut self) -> &mut Table<N> {
+    /// The table for names of this length, mutable.
+    pub fn of_mut<N: TableKey>(&mut self) -> &mut Table<N> {
         N::of_kind_mut(self)
     }
 
-    /// What both would weigh if the table of names of this kind were twice as
-    /// large, within `most`; none if that is not enough larger to be worth it.
-    pub fn doubled<N: Kept>(&self, most: usize) -> Option<usize> {
+    /// Bytes of both tables if the table for names of this length were twice as large,
+    /// limited to `most`. Returns `None` if the limit leaves too little to be worth a
+    /// move.
+    pub fn doubled<N: TableKey>(&self, most: usize) -> Option<usize> {
         let (own, all) = (self.of::<N>().memory_bytes(), self.memory_bytes());
         let more = own.max(FIRST_WIDE).min(most.saturating_sub(all));
         (more >= own / 8 && more >= FIRST_WIDE).then_some(all + more)
     }
 
-    /// Makes the table of names of this kind so much larger that both weigh
-    /// `bytes`; false, and nothing changes, if its entries do not fit then.
-    pub fn resize<N: Kept>(&mut self, bytes: usize) -> bool {
+    /// Enlarges the table for names of this length so that both have `bytes` bytes.
+    /// Returns false, and changes nothing, if its entries would not fit.
+    pub fn resize<N: TableKey>(&mut self, bytes: usize) -> bool {
         let others = self.memory_bytes() - self.of::<N>().memory_bytes();
         let larger = self.of::<N>().resized(bytes.saturating_sub(others));
         larger.map(|larger| *self.of_mut() = larger).is_some()
     }
 
-    /// How many names there are.
+    /// Number of names of either length.
     pub fn len(&self) -> usize {
         self.narrow.len() + self.wide.len()
     }
@@ -296,17 +310,17 @@ impl Tables {
         self.len() == 0
     }
 
-    /// How many names there is room for.
-    pub fn places(&self) -> usize {
-        self.narrow.places() + self.wide.places()
+    /// Number of slots of both tables.
+    pub fn capacity(&self) -> usize {
+        self.narrow.capacity() + self.wide.capacity()
     }
 
-    /// Share of the places that are taken.
+    /// Share of the slots that are in use.
     pub fn fill(&self) -> f32 {
-        self.len() as f32 / self.places().max(1) as f32
+        self.len() as f32 / self.capacity().max(1) as f32
     }
 
-    /// What both weigh.
+    /// Bytes of both tables.
     pub fn memory_bytes(&self) -> usize {
         self.narrow.memory_bytes() + self.wide.memory_bytes()
     }

@@ -1,7 +1,7 @@
 //! Weight files: safetensors with named tensors of f32.
 //!
-//! The metadata of a file name its profile, the version of its format and how
-//! it was trained. What the tensors are is up to the profile.
+//! The metadata of a file contain its profile, the version of its format and how it was
+//! trained. Names and shapes of the tensors depend on the profile.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 use crate::{Error, Result};
 
-/// A tensor with its name and shape.
+/// A tensor: name, shape, values.
 pub type NamedTensor = (String, Vec<usize>, Vec<f32>);
 
 /// Writes named tensors and metadata as a safetensors file.
@@ -28,20 +28,20 @@ pub fn write(tensors: &[NamedTensor], metadata: HashMap<String, String>) -> Resu
     safetensors::serialize(views.collect::<Result<Vec<_>>>()?, Some(metadata)).map_err(fault)
 }
 
-/// The profile that a weight file says it is for.
+/// The profile that a weight file declares in its metadata.
 pub fn profile(bytes: &[u8]) -> Option<String> {
     let (_, header) = SafeTensors::read_metadata(bytes).ok()?;
     header.metadata().as_ref()?.get("profile").cloned()
 }
 
-/// A weight file of one profile, taken apart.
+/// A parsed weight file.
 pub(crate) struct File<'a> {
     tensors: SafeTensors<'a>,
     metadata: HashMap<String, String>,
 }
 
 impl<'a> File<'a> {
-    /// Opens a file of this profile and version, and no other.
+    /// Parses a file. Returns an error if it has another profile or version.
     pub fn open(bytes: &'a [u8], profile: &str, version: &str) -> Result<Self> {
         let broken = |error: safetensors::SafeTensorError| {
             Error::Weights(format!("not a complete safetensors file ({error})"))
@@ -66,12 +66,13 @@ impl<'a> File<'a> {
         Ok(file)
     }
 
-    /// What the file says about itself.
+    /// A value of the metadata, or "none".
     pub fn metadata(&self, key: &str) -> &str {
         self.metadata.get(key).map_or("none", String::as_str)
     }
 
-    /// A tensor of exactly this shape.
+    /// The values of a tensor. Returns an error if it has another shape or a value that
+    /// is not finite.
     pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let fault = |what: String| Error::Weights(format!("{name} {what}"));
         let tensor = self.tensors.tensor(name);

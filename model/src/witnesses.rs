@@ -1,56 +1,74 @@
 //! Witnesses: a small uniform sample of the distinct edges, counted exactly.
 //!
-//! An edge is a witness if its id is below a limit; whenever there are too
-//! many, the limit falls. Who is a witness at the end was one from its first
-//! packet on, so its count is exact, and every edge had the same chance,
-//! however heavy. Witnesses tell the decoder what counts this stream has and
-//! how wrong the layers are about them. 24 bytes each.
+//! An edge is a witness if its id is below a limit. Whenever there are more than m
+//! witnesses, the limit is lowered to the largest id among them. An edge that is a
+//! witness at the end was one from its first packet on, so its count is exact, and every
+//! edge has the same chance to be one, no matter how heavy it is. The witnesses show the
+//! decoder which counts this stream has and how wrong the layers are about them.
+//!
+//! **Accuracy.** Counts are exact. The number of distinct edges, m divided by the share
+//! of ids below the limit, has a relative standard error of about 1/√m: 18 % for m = 32,
+//! 4.4 % for m = 512. **Cost.** 24 bytes for each witness. One comparison for nearly all
+//! arrivals; a binary search for an arrival of a witness.
 
 use crate::table::Total;
 
-/// An edge of the sample.
+/// A sampled edge with its exact count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Witness {
-    /// Its id, see [`crate::codes`].
+    /// Id of the edge, see [`crate::codes`].
     pub id: u64,
-    /// All its packets.
+    /// All packets of the edge.
     pub packets: u64,
-    /// All its bytes.
+    /// All bytes of the edge.
     pub bytes: u64,
 }
 
-/// Some of the witnesses, for layers to be judged by.
+/// The witnesses that calibrate the layers.
 pub struct UncrownedWitnesses {
-    /// Those that only the layers know.
+    /// Witnesses without an entry in the crown.
     pub witnesses: Vec<Witness>,
-    /// Estimate of the distinct edges of the stream.
+    /// Estimated number of distinct edges of the stream.
     pub distinct: f64,
 }
 
 /// All witnesses of a sketch.
+///
+/// ```
+/// use crane_model::Secret;
+/// use crane_model::witnesses::Witnesses;
+///
+/// let secret = Secret::from_seed(1);
+/// let mut witnesses = Witnesses::new(4);
+/// for edge in 0..3u64 {
+///     witnesses.record(secret.id(&[edge]), 2, 120);
+/// }
+/// // All edges fit, so their number is exact.
+/// assert_eq!(witnesses.distinct().round(), 3.0);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Witnesses {
     most: usize,
-    /// How many of them are ever asked.
-    heard: usize,
-    /// Ids from here on are no witnesses.
+    /// How many of them may be used for answers: all or none.
+    usable: usize,
+    /// An edge is a witness if its id is below this.
     limit: u64,
-    /// By id.
+    /// Sorted by id.
     seen: Vec<Witness>,
 }
 
 impl Witnesses {
-    /// At most `most` of them.
+    /// At most `most` witnesses.
     pub fn new(most: usize) -> Self {
         Self {
             most,
-            heard: most,
+            usable: most,
             limit: u64::MAX,
             seen: Vec::with_capacity(most + 1),
         }
     }
 
-    /// None at all, for layers that do not ask.
+    /// No witnesses, for layers that do not use them.
     pub fn none() -> Self {
         Self {
             limit: 0,
@@ -58,15 +76,16 @@ impl Witnesses {
         }
     }
 
-    /// Counted as ever, but never asked: what are they worth?
-    pub fn unheard(self) -> Self {
-        Self { heard: 0, ..self }
+    /// Witnesses that are counted but never used for answers. This serves ablations,
+    /// which measure what witnesses contribute; no profile of this crate uses it.
+    pub fn counted_only(self) -> Self {
+        Self { usable: 0, ..self }
     }
 
-    /// Notes packets of an edge. One comparison for most edges, once there
-    /// are many.
+    /// Counts packets of an edge if it is a witness. Once there are many edges, this is
+    /// one comparison for most of them.
     #[inline]
-    pub fn note(&mut self, id: u64, packets: u64, bytes: u64) {
+    pub fn record(&mut self, id: u64, packets: u64, bytes: u64) {
         if id < self.limit {
             self.count(id, packets, bytes);
         }
@@ -93,10 +112,10 @@ impl Witnesses {
         }
     }
 
-    /// All that the edge with this id has had, if it is one of them or would be
-    /// one of them had it occurred.
+    /// The exact total of the edge with this id. It is 0 if the id is below the limit and
+    /// the edge never occurred, and `None` if the edge is not a witness.
     pub fn total(&self, id: u64) -> Option<Total> {
-        if id >= self.limit || self.heard == 0 {
+        if id >= self.limit || self.usable == 0 {
             return None;
         }
         let found = self.seen.binary_search_by_key(&id, |witness| witness.id);
@@ -106,29 +125,30 @@ impl Witnesses {
         }))
     }
 
-    /// All of them, by id.
+    /// All witnesses, sorted by id.
     pub fn all(&self) -> &[Witness] {
         &self.seen
     }
 
-    /// Those who are asked.
-    pub fn heard(&self) -> &[Witness] {
-        &self.seen[..self.seen.len().min(self.heard)]
+    /// The witnesses that may be used for answers.
+    pub fn usable(&self) -> &[Witness] {
+        &self.seen[..self.seen.len().min(self.usable)]
     }
 
-    /// Estimate of the distinct edges of the stream; exact while all of them
-    /// are witnesses.
+    /// Estimated number of distinct edges of the stream. Exact while all of them are
+    /// witnesses.
     pub fn distinct(&self) -> f64 {
         let share = self.limit as f64 / u64::MAX as f64;
         self.seen.len() as f64 / share.max(f64::MIN_POSITIVE)
     }
 
-    /// Ids below this are witnesses.
+    /// Ids below this are those of witnesses.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Continues from a saved sample; says whether it can be one.
+    /// Continues from saved witnesses. Returns false, and changes nothing, if they are
+    /// invalid.
     pub fn restore(&mut self, limit: u64, seen: Vec<Witness>) -> bool {
         let sorted = seen.is_sorted_by(|a, b| a.id < b.id);
         let below = seen.iter().all(|w| w.id < limit && w.packets > 0);
@@ -139,7 +159,7 @@ impl Witnesses {
         fits
     }
 
-    /// What they weigh when there are as many as there may be.
+    /// Bytes of the largest number of witnesses.
     pub fn memory_bytes(&self) -> usize {
         self.most * size_of::<Witness>()
     }
@@ -157,7 +177,7 @@ mod tests {
         for round in 0..3u64 {
             for edge in 0..50_000u64 {
                 if edge % 3 >= round {
-                    witnesses.note(secret.id(&[edge]), 2, 300);
+                    witnesses.record(secret.id(&[edge]), 2, 300);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The example does what it says.
+//! Runs the example.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../examples/quickstart.rs"]

@@ -1,12 +1,12 @@
-//! `at_least` and `at_most` are never wrong: whatever the stream, in whatever
-//! order, after growth and evictions, and in another process.
+//! `at_least` and `at_most` always hold: for any stream in any order, after growth and
+//! evictions, and after loading a saved state.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crane_model::name::{Narrow, Wide};
-use crane_model::table::Kept;
+use crane_model::table::TableKey;
 use crane_model::{
     Allowance, Amount, Arrival, Crane, DeviceChoice, Flow, PackedWeights, Profile, Secret,
 };
@@ -24,10 +24,10 @@ fn wide(n: u64) -> Wide {
     [n, !n, 7, n << 9]
 }
 
-/// How sizes of an edge's packets change on the way.
+/// How the packet sizes of an edge change during the stream.
 #[derive(Clone, Copy, PartialEq)]
 enum Sizes {
-    /// Not at all.
+    /// They do not change.
     Constant,
     Random,
     Shrinking,
@@ -53,21 +53,21 @@ fn draw(rng: &mut Xoshiro256PlusPlus, sizes: Sizes) -> Packets {
     packets
 }
 
-/// Any order.
+/// A random order.
 fn shuffle_packets(rng: &mut Xoshiro256PlusPlus, packets: &mut Packets) {
     match rng.random_range(0..4) {
-        // As they are: each edge at a stretch, heaviest first.
+        // Unchanged: all packets of an edge in a row, heaviest edge first.
         0 => {}
-        // Lightest first, so that all that are heavy evict others.
+        // Lightest edge first, so that heavy edges evict others.
         1 => packets.reverse(),
-        // Round and round.
+        // Round robin.
         2 => packets.sort_by_key(|(edge, size)| (size % 10, *edge)),
         _ => packets.shuffle(rng),
     }
 }
 
-/// Sizes by how much of the stream is over. One edge in eight has them the other way
-/// round.
+/// Sizes that depend on the position in the stream. For one edge in eight they change in
+/// the opposite direction.
 fn set_sizes(packets: &mut Packets, sizes: Sizes) {
     let all = packets.len() as u64;
     for (at, (edge, size)) in (0..).zip(packets) {
@@ -85,7 +85,7 @@ fn constant_size(edge: u64) -> u64 {
     60 + edge * 7919 % 1440
 }
 
-fn fold<N: Kept + Eq + std::hash::Hash>(
+fn fold<N: TableKey + Eq + std::hash::Hash>(
     secret: &Secret,
     packets: impl Iterator<Item = (N, u64)>,
 ) -> Vec<Arrival<N>> {
@@ -216,8 +216,8 @@ fn no_answer_is_ever_outside_of_what_was_guaranteed() {
     );
 }
 
-/// Edges that were in the layers for long before they were counted by name: how many of
-/// their packets were counted is known only roughly.
+/// Edges that were in the layers for long before they were admitted to the crown: the
+/// number of packets counted since is stored with rounding.
 #[test]
 fn edges_with_packets_of_one_size_are_told_that_size() {
     let profile = profile();
@@ -228,7 +228,7 @@ fn edges_with_packets_of_one_size_are_told_that_size() {
         let allowance = Allowance::alone(16 << 10, 16 << 10);
         let mut sketch = Crane::layered(&profile, secret, 1, allowance).unwrap();
         let mut packets = draw(&mut rng, Sizes::Constant);
-        // Newcomers that outrank others at last, a packet at a time.
+        // New edges that slowly outrank others, one packet at a time.
         for edge in 10_000..10_040 {
             packets.extend((0..8000).map(|_| (edge, constant_size(edge))));
         }
@@ -249,7 +249,7 @@ fn edges_with_packets_of_one_size_are_told_that_size() {
     assert!(told > 100, "{told} of them were guessed");
 }
 
-/// Found in a minute by whoever knows that the seed is 1.
+/// Two names with the same id under seed 1. Such a pair is found by search in a minute.
 const SAME_ID: [u64; 2] = [0xd57f_4be2_5681_abaa, 0x6346_be7a_1496_e8ea];
 
 #[test]
@@ -275,13 +275,13 @@ fn a_witness_under_a_public_seed_guarantees_nothing_for_a_name_with_its_id() {
             check(&flow.bytes, 100 * packets, "bytes");
         }
     }
-    // What it says is still believed, and that there was no more is certain.
+    // Its count is the estimate and a guaranteed upper end.
     let absent = sketch.flow([12_345]).unwrap();
     assert_eq!(
         (absent.packets.estimate, absent.packets.at_most),
         (0, Some(0))
     );
-    // Where nobody knows the key, ids are as good as names.
+    // Under a secret key equal ids imply equal names.
     let flow = fill(Secret::new([7; 16])).flow([light]).unwrap();
     assert_eq!(
         (flow.packets, flow.bytes),

@@ -1,12 +1,12 @@
-//! Laws that hold for every stream, carry, executor and choice of the layers
-//! that are written to.
+//! Properties of the paper profile that hold for every stream, carry, executor and choice
+//! of written layers.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
 use crane_model::paper::executor::{CELL_LIMIT, Executor, fused::Fused, tensor::TensorExecutor};
 use crane_model::{
-    Carry, DeviceChoice, Edge, Hierarchy, PaperWeights, Settings, Sketch, Weighted, Writes,
+    Carry, DeviceChoice, Edge, Hierarchy, HierarchySettings, PaperWeights, Sketch, Weighted, Writes,
 };
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -15,7 +15,7 @@ const CARRIES: [Carry; 3] = [Carry::Sequential, Carry::BatchSynchronous, Carry::
 
 const WRITES: [Writes; 2] = [Writes::Bottom, Writes::Every];
 
-/// All carries with all layers that may be written to.
+/// All combinations of carry and written layers.
 fn ways() -> impl Iterator<Item = Way> {
     CARRIES
         .into_iter()
@@ -37,11 +37,11 @@ fn weights(writes: Writes) -> Arc<PaperWeights> {
     Arc::new(PaperWeights::random(7, 4, writes))
 }
 
-fn settings(way: Way, start_layers: usize) -> Settings {
-    Settings {
+fn settings(way: Way, start_layers: usize) -> HierarchySettings {
+    HierarchySettings {
         start_layers,
         carry: way.carry,
-        ..Settings::of(&weights(way.writes))
+        ..HierarchySettings::of(&weights(way.writes))
     }
 }
 
@@ -69,7 +69,7 @@ fn stream(seed: u64, length: usize, nodes: u32, heaviest: u64) -> Vec<Weighted> 
         .collect()
 }
 
-/// Cells of all layers, out of the saved state.
+/// The cells of all layers, taken from the saved state.
 fn cells<X: Executor>(hierarchy: &Hierarchy<X>) -> Vec<f32> {
     let state = hierarchy.save_state().unwrap();
     let (cells, rest) = state[12..].as_chunks::<4>();
@@ -96,8 +96,8 @@ fn no_carry_makes_a_cell_negative() {
 
 #[test]
 fn the_bound_is_never_below_the_truth_without_shared_carry() {
-    // Sequential carry moves mass of other edges, too, so an edge may lose
-    // what a colliding one carried. Alone in the sketch, nothing is lost.
+    // Sequential carry also moves packets of other edges, so an edge may lose what a
+    // colliding edge carried. A single edge loses nothing.
     for carry in CARRIES {
         for weight in [0, 1, 3, 4, 5, 63, 1000, 100_000, 10_000_000, 1 << 26] {
             let edge = Edge::new(0, u32::MAX);
@@ -116,14 +116,14 @@ fn the_bound_is_never_below_the_truth_without_shared_carry() {
 
 #[test]
 fn layers_that_all_arrivals_are_written_to_are_never_below_the_truth() {
-    // Nothing is carried out of the top layer, and here nothing out of the
+    // Nothing is carried out of the top layer, and in this stream nothing out of the
     // others either.
     for carry in CARRIES {
         let way = Way {
             carry,
             writes: Writes::Every,
         };
-        let settings = Settings {
+        let settings = HierarchySettings {
             theta: 65_536.0,
             ..settings(way, 3)
         };
@@ -231,10 +231,10 @@ fn one_edge_ten_million_times_is_counted() {
     let edge = Edge::new(0, 0);
     let shipped = include_bytes!("../../weights/paper.safetensors");
     let shipped = Arc::new(PaperWeights::load(shipped).unwrap());
-    // Where every layer is written to, the decoder allows for the load, some
-    // of which is the edge's own.
+    // If every layer is written to, the decoder corrects for the load, part of which
+    // is the edge's own.
     for (weights, error) in [(weights(Writes::Bottom), 1e3), (shipped, 2e6)] {
-        let settings = Settings::of(&weights);
+        let settings = HierarchySettings::of(&weights);
         let writes = settings.writes;
         let mut sketch = Hierarchy::new(Fused::new(weights.clone()), weights, settings).unwrap();
         let batch = vec![Weighted::new(edge, 1); 100_000];
@@ -252,7 +252,7 @@ fn one_edge_ten_million_times_is_counted() {
 fn an_estimate_does_not_grow_with_the_load_that_others_make() {
     let shipped = include_bytes!("../../weights/paper.safetensors");
     let weights = Arc::new(PaperWeights::load(shipped).unwrap());
-    let settings = Settings::of(&weights);
+    let settings = HierarchySettings::of(&weights);
     let mut sketch = Hierarchy::new(Fused::new(weights.clone()), weights, settings).unwrap();
     let edges: Vec<Edge> = (0..200_000).map(|n| Edge::new(n, !n)).collect();
     for load in edges.chunks(100_000) {
@@ -324,11 +324,11 @@ fn counts_beyond_the_cells_saturate_and_say_so() {
     let edge = Edge::new(1, 2);
     for carry in [Carry::Sequential, Carry::BatchSynchronous] {
         let weights = weights(Writes::Every);
-        let settings = Settings {
+        let settings = HierarchySettings {
             start_layers: 1,
             max_layers: 1,
             carry,
-            ..Settings::of(&weights)
+            ..HierarchySettings::of(&weights)
         };
         let mut sketch = Hierarchy::new(Fused::new(weights.clone()), weights, settings).unwrap();
         sketch.store(&[Weighted::new(edge, 1 << 28)]).unwrap();
@@ -344,7 +344,7 @@ fn taking_an_edge_out_leaves_the_rest() {
     let (a, b) = (Edge::new(1, 2), Edge::new(0x8000_0000, 77));
     for (writes, theta) in [(Writes::Bottom, 4.0), (Writes::Every, 1024.0)] {
         let carry = Carry::BatchSynchronous;
-        let settings = Settings {
+        let settings = HierarchySettings {
             theta,
             ..settings(Way { carry, writes }, 4)
         };
@@ -384,29 +384,29 @@ fn an_empty_stream_is_fine() {
 #[test]
 fn impossible_settings_are_refused_with_a_reason() {
     let weights = || weights(Writes::Every);
-    let good = Settings::of(&weights());
+    let good = HierarchySettings::of(&weights());
     let bad = [
-        Settings {
+        HierarchySettings {
             max_layers: 5,
             ..good.clone()
         },
-        Settings {
+        HierarchySettings {
             max_layers: 0,
             ..good.clone()
         },
-        Settings {
+        HierarchySettings {
             start_layers: 0,
             ..good.clone()
         },
-        Settings {
+        HierarchySettings {
             theta: 1.0,
             ..good.clone()
         },
-        Settings {
+        HierarchySettings {
             theta: 2.5,
             ..good.clone()
         },
-        Settings {
+        HierarchySettings {
             tau: f32::NAN,
             ..good.clone()
         },
@@ -428,18 +428,18 @@ fn impossible_settings_are_refused_with_a_reason() {
     );
 }
 
-/// Beyond what the layers can hold more weight changes nothing but the time it
-/// takes; below, nothing is cut off.
+/// Weight beyond the capacity of the layers is cut off, because it would only take time.
+/// Weight below is stored in full.
 #[test]
 fn a_weight_without_bound_takes_a_bounded_time_and_saturates() {
     let edge = Edge::new(1, 2);
     for writes in [Writes::Every, Writes::Bottom] {
         for layers in [1, 2] {
             let weights = weights(writes);
-            let settings = Settings {
+            let settings = HierarchySettings {
                 start_layers: layers,
                 max_layers: layers,
-                ..Settings::of(&weights)
+                ..HierarchySettings::of(&weights)
             };
             let store = |weight: u64| {
                 let fused = Fused::new(weights.clone());

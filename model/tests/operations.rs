@@ -1,8 +1,8 @@
-//! How many tensor operations a batch takes: a handful, whatever its size. On a
-//! GPU each is a launch, which is what a small batch costs there.
+//! The number of tensor operations for a batch is small and does not depend on its size.
+//! On a GPU each operation is a kernel launch, which dominates the cost of small batches.
 //!
-//! Alone in its program: candle numbers every tensor it makes, so the numbers
-//! used up by a batch are its operations (and uploads).
+//! This test is alone in its program: candle numbers every tensor of the process, and the
+//! numbers used during a call are its operations (and uploads).
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 use crane_model::PackedWeights;
 use crane_model::{
-    Allowance, Arrival, Crane, DeviceChoice, Edge, Profile, Secret, Settings, Weighted, paper,
+    Allowance, Arrival, Crane, DeviceChoice, Edge, HierarchySettings, Profile, Secret, Weighted,
+    paper,
 };
 
 /// The number of the next tensor.
@@ -23,7 +24,7 @@ fn number() -> usize {
         .unwrap()
 }
 
-/// Operations of a call, without the one that counts.
+/// Operations of a call, not including the tensor that is made for counting.
 fn operations(call: impl FnOnce()) -> usize {
     let before = number();
     call();
@@ -36,7 +37,7 @@ fn edge(n: u32) -> Edge {
 
 #[test]
 fn a_batch_is_a_few_operations_whatever_its_size() {
-    // Layers from the start, and so small that everything overflows.
+    // Layers from the start, and so small that every layer overflows.
     let weights = Arc::new(PackedWeights::built_in().unwrap());
     let device = DeviceChoice::CpuTensor.open().unwrap();
     let profile = Arc::new(Profile::packed(weights, &device));
@@ -60,14 +61,14 @@ fn a_batch_is_a_few_operations_whatever_its_size() {
 
     let weights = include_bytes!("../../weights/paper.safetensors");
     let weights = Arc::new(crane_model::PaperWeights::load(weights).unwrap());
-    let settings = Settings {
+    let settings = HierarchySettings {
         start_layers: weights.layers.len(),
-        ..Settings::of(&weights)
+        ..HierarchySettings::of(&weights)
     };
     let profile = paper::PaperProfile::new(weights, &device).unwrap();
     let mut layers = None;
     let made = operations(|| layers = Some(profile.layers(settings.clone()).unwrap()));
-    // A weight uploaded for each sketch would be 48 of them.
+    // Uploading the weights for each sketch would take 48 operations.
     assert!(made <= settings.start_layers, "{made} to make a sketch");
     let mut paper = layers.unwrap();
     let mut of_batch = |size: u32| {

@@ -1,10 +1,10 @@
-//! Laws of the packed profile, for every stream, size and device.
+//! Properties of the packed profile that hold for every stream, size and device.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
 use crane_model::PackedWeights;
-use crane_model::name::{Narrow, Wide};
+use crane_model::name::{AnyName, Narrow, Wide};
 use crane_model::{Allowance, Amount, Arrival, Crane, DeviceChoice, Edge, Profile, Secret};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -206,7 +206,7 @@ fn a_sketch_takes_memory_when_it_needs_it_and_gives_it_back_when_it_is_gone() {
     assert!(weights.is_sorted() && weights[0] < 16_384, "{weights:?}");
     assert_eq!(busy.loads().unwrap().len(), 3);
     assert!(weights[99] > 65_000, "{weights:?}");
-    // What is left is not enough to double: it becomes layers of what it has.
+    // The rest of the pool is too small to double the table, so it becomes layers.
     for batch in &batches {
         idle.store(batch).unwrap();
     }
@@ -309,14 +309,15 @@ fn a_saved_state_answers_the_same_and_a_damaged_one_is_refused() {
     }
 }
 
-/// Where one kind of names has taken what the other one wanted, both have to fit again.
+/// If one table has taken the memory that the other one would have needed, a loaded state
+/// has to divide it in the same way.
 #[test]
 fn tables_of_short_and_long_names_are_taken_up_again_when_memory_is_short() {
     let memory = Memory::Grows(4096, 100_000);
     let mut first = sketch(memory, DeviceChoice::Cpu);
     let short = |n: u32| arrival(Edge { src: n, dst: 1 }, 1);
     let long = |n: u32| Arrival::new(&secret(), [n.into(), 0, 0, 1], 1, 100);
-    // The long ones are there first, then the short ones take all that is left.
+    // Long names come first, then short names take the remaining memory.
     let long: Vec<Arrival<Wide>> = (0..800).map(long).collect();
     first.store(&long).unwrap();
     let mut state = first.save_state().unwrap();
@@ -353,7 +354,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
 #[test]
 fn a_load_that_was_never_trained_is_answered_with_the_bound() {
     let mut weights = PackedWeights::built_in().unwrap();
-    // As if only empty sketches had been seen.
+    // As if the decoder had been trained on empty sketches only.
     weights.decoder.range = [[-9.0; 12], [-8.0; 12]];
     let device = DeviceChoice::Cpu.open().unwrap();
     let profile = Arc::new(Profile::packed(Arc::new(weights), &device));
@@ -363,7 +364,7 @@ fn a_load_that_was_never_trained_is_answered_with_the_bound() {
         sketch.store(batch).unwrap();
     }
     for ((edge, _), bound) in truth.iter().zip(bounds(&sketch, &truth)) {
-        // Witnesses have been counted.
+        // Witnesses are exact.
         let flow = sketch.flow(edge.name()).unwrap();
         assert!(
             flow.packets.high == bound || flow.packets.low == flow.packets.high,
@@ -403,8 +404,8 @@ fn a_star_a_scan_and_a_flood_are_like_any_other_stream() {
     }
 }
 
-/// Half of the edges with 1 packet and half with 100 is nothing the decoder
-/// has learnt from; its witnesses see that, and the bound is the answer.
+/// The decoder was not trained on streams with half of the edges at 1 packet and half at
+/// 100. The witnesses show that, and the bound is used instead.
 #[test]
 fn a_stream_unlike_all_others_is_answered_no_worse_than_by_the_bound() {
     for seed in 0..4 {
@@ -439,6 +440,33 @@ fn a_stream_unlike_all_others_is_answered_no_worse_than_by_the_bound() {
     }
 }
 
+/// More edges of the same weight than the crown has places. Names that are known from
+/// elsewhere must not hide the others.
+#[test]
+fn what_known_edges_leave_behind_is_not_held_against_others() {
+    let mut sketch = sketch(Memory::Fixed(64 << 10), DeviceChoice::Cpu);
+    let heavy: Vec<Edge> = (0..600).map(|n| Edge::new(1, n)).collect();
+    for round in 0..200 {
+        let light = (0..100).map(|n| Edge::new(2, round * 100 + n));
+        let batch: Vec<Edge> = heavy.iter().copied().chain(light).collect();
+        let arrivals: Vec<_> = batch.iter().map(|edge| arrival(*edge, 1)).collect();
+        sketch.store(&arrivals).unwrap();
+    }
+    let names = |edges: &[Edge]| -> Vec<AnyName> {
+        let names = edges.iter().map(|edge| AnyName::Narrow(edge.name()));
+        names.collect()
+    };
+    assert!(sketch.most_unnamed().packets >= 200, "some have no name");
+    let unknown = sketch.most_unknown(&names(&heavy)).unwrap();
+    assert!((1..20).contains(&unknown), "{unknown}");
+    // An unknown edge without an entry is detected.
+    let named: Vec<Narrow> = sketch.named::<Narrow>().map(|flow| flow.key).collect();
+    let at = heavy.iter().position(|edge| !named.contains(&edge.name()));
+    let mut others = heavy.clone();
+    others.remove(at.unwrap());
+    assert!(sketch.most_unknown(&names(&others)).unwrap() >= 200);
+}
+
 #[test]
 fn no_edge_without_a_name_is_heavier_than_is_said() {
     for (seed, memory) in [
@@ -460,7 +488,7 @@ fn no_edge_without_a_name_is_heavier_than_is_said() {
         }
         let (distinct, edges) = (sketch.distinct().unwrap() as f64, truth.len() as f64);
         let off = (distinct - edges).abs() / edges;
-        // 32 witnesses at the least, whose number has a spread of a sixth.
+        // At least 32 witnesses, which gives a standard error of one sixth.
         assert!(off <= if sketch.is_exact() { 0.0 } else { 0.5 }, "{off}");
         let above = sketch
             .named::<Narrow>()

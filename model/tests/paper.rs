@@ -1,4 +1,4 @@
-//! A sketch of the paper profile: the same Crane over other layers.
+//! A [`Crane`] with the layers of the paper profile.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -1,76 +1,77 @@
-//! What there is beside what is captured: which interfaces came, which went, which nobody
-//! wants any more. Linear in their number, as it is done again and again, and a machine
-//! with many containers has thousands.
+//! Compares the interfaces of the machine with those that are captured: which are new,
+//! which have changed or vanished, and which no longer match the configuration.
+//!
+//! The comparison runs on every change and takes time linear in the number of interfaces,
+//! because a host with many containers has thousands.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::netlink::Known;
-use super::wanted::Wanted;
-use crate::tally::Tally;
+use super::network::LinkState;
+use super::patterns::InterfacePatterns;
+use crate::traffic::tally::Tally;
 
-/// An interface that is captured, or was a while ago.
+/// An interface that is captured, or that vanished less than two windows ago.
 pub struct Captured {
-    /// Which thread captures it.
+    /// Index of the capture thread.
     pub thread: usize,
-    /// What is known of it.
-    pub known: Known,
-    /// Its books.
+    pub link_state: LinkState,
     pub tally: Arc<Tally>,
-    /// Since when it is gone.
+    /// When the interface vanished. `None` while it exists.
     pub gone: Option<Instant>,
-    /// Whether it is being forgotten: until the worker has ended it, another of
-    /// its name would be a second one.
+    /// Whether the interface is being removed. It stays in the list until the worker has
+    /// ended it; a new interface of the same name is only added after that.
     pub leaving: bool,
 }
 
-/// What is to be done about interfaces.
+/// What has to be done after a comparison.
 #[derive(Debug, Default, PartialEq)]
 pub struct Difference {
-    /// Captured ones of which there is news.
+    /// Captured interfaces whose state has changed.
     pub changed: Vec<String>,
-    /// Captured ones that nobody wants any more. They are leaving from now on.
-    pub unwanted: Vec<String>,
-    /// Wanted ones that are not captured yet.
-    pub new: Vec<(String, Known)>,
+    /// Captured interfaces that no longer match the configuration. They are marked as
+    /// `leaving`.
+    pub excluded: Vec<String>,
+    /// Interfaces that match the configuration and are not captured yet.
+    pub new: Vec<(String, LinkState)>,
 }
 
 impl Difference {
-    /// Compares all `links` there are with those that are `captured`. One that is gone is
-    /// still wanted for as long as it is kept.
+    /// Compares all `links` of the machine with those that are `captured`. An interface
+    /// that has vanished is still included for the time `keep`.
     pub fn find(
-        links: Vec<(String, Known)>,
+        links: Vec<(String, LinkState)>,
         captured: &mut BTreeMap<String, Captured>,
-        wanted: &Wanted,
+        patterns: &InterfacePatterns,
         keep: Duration,
     ) -> Self {
         let mut difference = Self::default();
-        let there: HashMap<&str, Known> = links
+        let there: HashMap<&str, LinkState> = links
             .iter()
-            .map(|(name, known)| (name.as_str(), *known))
+            .map(|(name, link_state)| (name.as_str(), *link_state))
             .collect();
         for (name, one) in captured.iter_mut() {
-            if one.note(there.get(name.as_str()).copied()) {
+            if one.update(there.get(name.as_str()).copied()) {
                 difference.changed.push(name.clone());
             }
         }
         let mut all = links;
         for (name, one) in captured.iter() {
             if one.gone.is_some_and(|since| since.elapsed() < keep) {
-                all.push((name.clone(), one.known));
+                all.push((name.clone(), one.link_state));
             }
         }
-        let wanted = wanted.among(&all, |name| captured.contains_key(name));
-        let wanted: HashSet<&str> = wanted.into_iter().collect();
+        let matching = patterns.matching(&all, |name| captured.contains_key(name));
+        let matching: HashSet<&str> = matching.into_iter().collect();
         for (name, one) in captured.iter_mut() {
-            if !one.leaving && !wanted.contains(name.as_str()) {
+            if !one.leaving && !matching.contains(name.as_str()) {
                 one.leaving = true;
-                difference.unwanted.push(name.clone());
+                difference.excluded.push(name.clone());
             }
         }
-        let is_new = |name: &str| wanted.contains(name) && !captured.contains_key(name);
+        let is_new = |name: &str| matching.contains(name) && !captured.contains_key(name);
         let new = all.iter().filter(|(name, _)| is_new(name));
         difference.new = new.cloned().collect();
         difference
@@ -78,16 +79,17 @@ impl Difference {
 }
 
 impl Captured {
-    /// Notes what is known of the interface now; whether that is news.
-    fn note(&mut self, known: Option<Known>) -> bool {
-        let before = (self.known, self.gone.is_some());
-        self.gone = match known {
+    /// Stores the current state of the interface, `None` if it has vanished. Returns
+    /// whether it differs from the state before.
+    fn update(&mut self, link_state: Option<LinkState>) -> bool {
+        let before = (self.link_state, self.gone.is_some());
+        self.gone = match link_state {
             Some(_) => None,
             None => self.gone.or_else(|| Some(Instant::now())),
         };
-        self.known = known.unwrap_or(self.known);
+        self.link_state = link_state.unwrap_or(self.link_state);
         self.tally.gone.store(self.gone.is_some(), Relaxed);
-        before != (self.known, self.gone.is_some())
+        before != (self.link_state, self.gone.is_some())
     }
 }
 
@@ -98,20 +100,20 @@ mod tests {
 
     const KEEP: Duration = Duration::from_secs(100);
 
-    fn link(index: u32) -> (String, Known) {
-        let known = Known {
+    fn link(index: u32) -> (String, LinkState) {
+        let link_state = LinkState {
             index,
             up: true,
             loopback: false,
         };
-        (format!("veth{index}"), known)
+        (format!("veth{index}"), link_state)
     }
 
     fn captured(indices: impl Iterator<Item = u32>) -> BTreeMap<String, Captured> {
-        let one = |(name, known)| {
+        let one = |(name, link_state)| {
             let captured = Captured {
                 thread: 0,
-                known,
+                link_state,
                 tally: Arc::default(),
                 gone: None,
                 leaving: false,
@@ -127,25 +129,25 @@ mod tests {
 
     #[test]
     fn what_comes_goes_or_changes_is_found() {
-        let all = Wanted::from(&config::Capture::default());
+        let all = InterfacePatterns::from(&config::Capture::default());
         let mut captured = captured(1..4);
         let mut links: Vec<_> = [1, 2, 5].map(link).into();
         links[1].1.up = false;
         let found = Difference::find(links.clone(), &mut captured, &all, KEEP);
         assert_eq!(found.changed, names(&[2, 3]));
-        assert_eq!(found.unwanted, [""; 0], "it may come back");
+        assert_eq!(found.excluded, [""; 0], "it may come back");
         assert_eq!(found.new, [link(5)]);
         let found = Difference::find(links, &mut captured, &all, Duration::ZERO);
         assert_eq!(found.changed, [""; 0]);
-        assert_eq!(found.unwanted, names(&[3]));
+        assert_eq!(found.excluded, names(&[3]));
         assert!(captured["veth3"].leaving);
     }
 
-    /// Where each was sought among all, this took a minute.
+    /// A quadratic search took a minute for this.
     #[test]
     fn many_interfaces_are_compared_in_no_time() {
         const MANY: u32 = 50_000;
-        let all = Wanted::from(&config::Capture::default());
+        let all = InterfacePatterns::from(&config::Capture::default());
         let mut captured = captured(1..MANY);
         let links = (1000..MANY + 1000).map(link).collect();
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! The network interfaces of this machine, and why one cannot be captured.
+//! Lists the network interfaces of this machine, and explains why one cannot be captured.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,11 +6,12 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::netlink::{self, Known};
+use super::netlink;
+use super::network::LinkState;
 use crate::config::size::Size;
 use crate::config::small_file;
 
-/// All file descriptors are taken, which is no fault of any interface.
+/// The process has no free file descriptor. This is not the fault of a single interface.
 #[derive(Debug)]
 pub struct NoDescriptors;
 
@@ -24,7 +25,8 @@ impl std::fmt::Display for NoDescriptors {
 
 impl std::error::Error for NoDescriptors {}
 
-/// An error of libpcap or the kernel, told apart from a want of descriptors.
+/// Converts an error of libpcap or the kernel; one that means a lack of file descriptors
+/// becomes [`NoDescriptors`].
 pub fn explain(error: impl Into<anyhow::Error>) -> anyhow::Error {
     let error = error.into();
     match format!("{error:#}").contains("Too many open files") {
@@ -33,14 +35,15 @@ pub fn explain(error: impl Into<anyhow::Error>) -> anyhow::Error {
     }
 }
 
-/// Why an interface cannot be captured, in the words of this agent.
+/// Explains why an interface cannot be captured. A lack of permission gets a hint how to
+/// grant it.
 pub fn cannot_capture(name: &str, error: pcap::Error) -> anyhow::Error {
     let text = error.to_string();
     if text.contains("permi") || text.contains("CAP_NET_RAW") {
         let program = std::env::current_exe()
             .map_or_else(|_| "crane-agent".into(), |p| p.display().to_string());
         let demo = match has_demo(Path::new("Makefile")) {
-            true => ", or see the agent at work without it: `make demo`",
+            true => ", or try the agent without it: `make demo`",
             false => "",
         };
         return anyhow::anyhow!(
@@ -51,30 +54,28 @@ pub fn cannot_capture(name: &str, error: pcap::Error) -> anyhow::Error {
     explain(error).context(format!("cannot capture on {name}"))
 }
 
-/// Whether this is the Makefile that comes with the agent.
+/// Whether this is the Makefile of the agent's source tree, which has the target `demo`.
 fn has_demo(makefile: &Path) -> bool {
     let text = small_file::read(makefile, Size(1 << 20)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     text.contains("\ndemo:") && text.contains("crane-agent")
 }
 
-/// Why an interface whose name is not UTF-8 is left out, and what to do.
+/// Why an interface is left out if its name is not UTF-8.
 pub const UNREADABLE: &str =
-    "its name is not UTF-8, which libpcap cannot be told; rename it with `ip link set … name …`";
+    "its name is not UTF-8, which libpcap does not accept; rename it with `ip link set … name …`";
 
-/// A network interface of this machine.
 pub struct Device {
-    /// Its name, in which bytes that are no text are written out.
+    /// Bytes that are not ASCII are escaped.
     pub name: String,
-    /// Whether it is up.
     pub up: bool,
-    /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Why it cannot be captured, if that is certain.
+    /// Why it can never be captured, or `None`.
     pub fault: Option<&'static str>,
 }
 
-/// Network interfaces of this machine: first those that are up, and loopback behind others.
+/// Lists the network interfaces of this machine: those that are up first, loopback after
+/// the others.
 pub fn list() -> anyhow::Result<Vec<Device>> {
     let failed = "interfaces cannot be listed";
     let links = netlink::all().map_err(explain).context(failed)?;
@@ -86,11 +87,11 @@ pub fn list() -> anyhow::Result<Vec<Device>> {
     let unreadable = links.unreadable.into_iter();
     let unreadable = unreadable.map(|link| (link, Some(UNREADABLE)));
     let mut all: Vec<_> = named.chain(unreadable).collect();
-    all.sort_by_key(|((_, known), _)| (!known.up, known.loopback, known.index));
-    let device = |((name, known), fault): ((String, Known), _)| Device {
+    all.sort_by_key(|((_, link_state), _)| (!link_state.up, link_state.loopback, link_state.index));
+    let device = |((name, link_state), fault): ((String, LinkState), _)| Device {
         name,
-        up: known.up,
-        addresses: addresses.remove(&known.index).unwrap_or_default(),
+        up: link_state.up,
+        addresses: addresses.remove(&link_state.index).unwrap_or_default(),
         fault,
     };
     Ok(all.into_iter().map(device).collect())

@@ -1,9 +1,9 @@
-//! The interfaces that are captured: those that are wanted, as they come and go.
+//! The captured interfaces, as they appear and vanish.
 //!
-//! Whenever the kernel says that an interface came, went or changed, and every now
-//! and then, all there are get listed and compared with those that are captured.
-//! One that came is handed to a capture thread. One that went is kept, with its
-//! windows and counters, in case it comes back, and forgotten after two windows.
+//! All interfaces of the machine are listed when the kernel reports a change, and at a
+//! regular interval, and compared with those that are captured. A new one is assigned to a
+//! capture thread. One that has vanished keeps its windows and counters in case it comes
+//! back, and is removed after two windows.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::num::NonZero;
@@ -12,44 +12,40 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use arc_swap::ArcSwap;
 
 use super::captured::{Captured, Difference};
 use super::devices;
+use super::kernel::Kernel;
 use super::live::LiveInterface;
-use super::netlink::{self, Changes, Known, Links};
-use super::open::Settings;
+use super::network::{LinkState, Links, Network};
+use super::open::Open;
+use super::patterns::InterfacePatterns;
+use super::settings::{CaptureSettings, Timing};
 use super::sink::PacketSink;
 use super::thread::{CaptureThread, Message};
-use super::wanted::Wanted;
 use crate::config::{self, Config};
-use crate::log::RateLimit;
-use crate::sketch::pipeline::{Extent, Pipeline};
-use crate::sketch::summary::Summary;
+use crate::process::log::RateLimit;
+use crate::ring::pipeline::{Pipeline, RenewalScope};
+use crate::window::windows::Ended;
 
-/// Pause between two lists, however many messages come.
-const PAUSE: Duration = Duration::from_millis(250);
-/// Pause between two lists when no message comes: one may have been lost, and
-/// something may have to be forgotten.
-const ANYWAY: Duration = Duration::from_secs(1);
-/// Windows for which one that is gone is kept.
-const KEPT: u32 = 2;
+/// How long an interface that has vanished is kept, in windows.
+const KEPT_WINDOWS: u32 = 2;
 
-/// All interfaces that are captured. See the head of this module.
 pub struct Interfaces {
-    wanted: Wanted,
+    network: Arc<dyn Network>,
+    timing: Timing,
+    patterns: InterfacePatterns,
     config: config::Capture,
     keep: Duration,
-    changes: Option<Changes>,
     listed_at: Instant,
     captured: BTreeMap<String, Captured>,
     threads: Vec<CaptureThread>,
-    /// How many interfaces each of them has.
+    /// Number of interfaces of each thread.
     loads: Vec<usize>,
-    /// Interfaces that cannot be captured because of their names, which was said.
+    /// Interfaces whose names are not UTF-8 and for which a warning has been logged.
     unreadable: BTreeSet<String>,
-    /// How many interfaces the buffers are cut for.
+    /// Number of interfaces that the buffers are divided by.
     shares: usize,
     waiting: Arc<ArcSwap<Vec<String>>>,
     shortage: RateLimit,
@@ -57,16 +53,25 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    /// The interfaces that are wanted, none of which is captured yet.
+    /// The interfaces of this machine that match the configuration. None is captured yet.
     pub fn new(config: &Config, stop: &'static AtomicBool) -> Self {
-        let changes = Changes::listen().inspect_err(|error| {
-            tracing::warn!(%error, "the kernel does not tell of new interfaces; looking every second");
-        });
+        let kernel = Arc::new(Kernel::new());
+        Self::with_network(kernel, Timing::default(), config, stop)
+    }
+
+    /// Like [`Self::new`], for another network and timing.
+    pub fn with_network(
+        network: Arc<dyn Network>,
+        timing: Timing,
+        config: &Config,
+        stop: &'static AtomicBool,
+    ) -> Self {
         Self {
-            wanted: (&config.capture).into(),
+            network,
+            timing,
+            patterns: (&config.capture).into(),
             config: config.capture.clone(),
-            keep: config.window.length.0.saturating_mul(KEPT),
-            changes: changes.ok(),
+            keep: config.window.length.0.saturating_mul(KEPT_WINDOWS),
             listed_at: Instant::now(),
             captured: BTreeMap::new(),
             threads: Vec::new(),
@@ -79,75 +84,87 @@ impl Interfaces {
         }
     }
 
-    /// The names of those that are there, and a warning for those that are not.
-    pub fn there(&self) -> anyhow::Result<Vec<String>> {
-        self.wanted.check()?;
-        let links = list()?.named;
-        let there = self.wanted.among(&links, |_| false);
+    /// Returns the names of matching interfaces that exist, and logs a warning for each
+    /// name or pattern without one.
+    pub fn existing(&self) -> anyhow::Result<Vec<String>> {
+        self.patterns.check()?;
+        let links = self.network.list()?.named;
+        let there = self.patterns.matching(&links, |_| false);
         let all: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
         let all = all.join(", ");
-        for pattern in self.wanted.unmatched(&links) {
+        for pattern in self.patterns.unmatched(&links) {
             let none = match pattern.is_name() {
                 true => "no such interface:",
                 false => "no interface matches",
             };
             tracing::warn!("{none} {pattern} (this machine has {all}); waiting for it");
         }
-        if there.is_empty() && self.wanted.unmatched(&links).is_empty() {
+        if there.is_empty() && self.patterns.unmatched(&links).is_empty() {
             tracing::warn!("no interface to capture (this machine has {all}); waiting for one");
         }
         Ok(there.into_iter().map(str::to_owned).collect())
     }
 
-    /// Captures all that are there. One that is down or gone by now is opened when
-    /// it is back; if none can be opened, that is an error.
+    /// Captures all matching interfaces. One that is down or has just vanished is opened
+    /// when it is back. Returns an error if none can be opened and at least one of them is
+    /// up.
     pub fn start(&mut self, pipeline: &mut Pipeline) -> anyhow::Result<()> {
-        let links = list()?;
-        self.name_unreadable(&links);
+        let links = self.network.list()?;
+        self.warn_unreadable(&links);
         let links = links.named;
-        let there: HashSet<&str> = self.wanted.among(&links, |_| false).into_iter().collect();
+        let there: HashSet<&str> = self
+            .patterns
+            .matching(&links, |_| false)
+            .into_iter()
+            .collect();
         self.share_out(pipeline, there.len());
         let mut failed = Vec::new();
-        for (name, known) in links
+        for (name, link_state) in links
             .iter()
             .filter(|(name, _)| there.contains(name.as_str()))
         {
             let thread = self.thread()?;
             let mut interface = self.prepare(pipeline, name)?;
-            failed.extend(interface.open().err().map(|error| (name, known, error)));
-            self.hand_out(interface, *known, thread);
+            failed.extend(
+                interface
+                    .open()
+                    .err()
+                    .map(|error| (name, link_state, error)),
+            );
+            self.assign(interface, *link_state, thread);
         }
-        // One that is down may come up; one that is up has another fault.
-        let faulty = failed.iter().position(|(_, known, _)| known.up);
+        // An interface that is down may come up; if one that is up fails, the reason is
+        // another.
+        let faulty = failed.iter().position(|(_, link_state, _)| link_state.up);
         if let Some(faulty) = faulty.filter(|_| failed.len() == there.len()) {
             return Err(failed.swap_remove(faulty).2);
         }
         for (name, _, error) in failed {
             tracing::warn!(interface = name, "{error:#}; trying again");
         }
-        self.tell_waiting();
+        self.publish_waiting();
         Ok(())
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.captured.len()
     }
 
-    /// Refuses a configuration by which nothing could be captured. Where captures have
-    /// to be opened in another way, one is: like a start, which fails if all do.
+    /// Returns an error if nothing could be captured with this configuration. If it needs
+    /// captures to be opened anew, one is opened as a trial, and it is an error if all
+    /// trials fail.
     pub fn check(&self, config: &config::Capture, pipeline: &Pipeline) -> anyhow::Result<()> {
-        Wanted::from(config).check()?;
-        let settings = |config| Settings::new(config, pipeline.share());
+        InterfacePatterns::from(config).check()?;
+        let settings = |config| CaptureSettings::new(config, pipeline.share());
         if settings(config) == settings(&self.config) {
             return Ok(());
         }
         let mut refused = None;
         for name in self.captured.iter().filter_map(|(name, one)| {
-            let there = one.known.up && one.gone.is_none() && !one.leaving;
+            let there = one.link_state.up && one.gone.is_none() && !one.leaving;
             there.then_some(name)
         }) {
-            match settings(config).open(name) {
+            match Open::new(&*self.network, name, &settings(config)) {
                 Ok(_) => return Ok(()),
                 Err(error) => refused = Some(error),
             }
@@ -155,71 +172,66 @@ impl Interfaces {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Captures by another configuration from now on, which the pipeline has adopted.
-    pub fn adopt(&mut self, config: &Config, pipeline: &mut Pipeline, extent: Extent) {
-        let wanted = Wanted::from(&config.capture);
-        let other = std::mem::replace(&mut self.wanted, wanted) != self.wanted;
+    /// Applies another configuration, which the pipeline has already applied.
+    pub fn adopt(&mut self, config: &Config, pipeline: &mut Pipeline, scope: RenewalScope) {
+        let patterns = InterfacePatterns::from(&config.capture);
+        let other = std::mem::replace(&mut self.patterns, patterns) != self.patterns;
         self.config = config.capture.clone();
-        self.keep = config.window.length.0.saturating_mul(KEPT);
-        self.change(pipeline, extent);
-        // Says what is waited for.
-        if other && let Err(error) = self.there() {
+        self.keep = config.window.length.0.saturating_mul(KEPT_WINDOWS);
+        self.change(pipeline, scope);
+        // This logs the names that no interface has.
+        if other && let Err(error) = self.existing() {
             tracing::warn!("{error:#}");
         }
-        self.look(pipeline);
+        self.update(pipeline);
     }
 
-    /// What is waited for, kept up to date.
+    /// Names and patterns without an interface; kept up to date.
     pub fn waiting(&self) -> Arc<ArcSwap<Vec<String>>> {
         Arc::clone(&self.waiting)
     }
 
-    /// Waits for `time` at most, and keeps up with interfaces that come and go. Those
-    /// that ended are returned.
-    pub fn wait(&mut self, pipeline: &mut Pipeline, time: Duration) -> Vec<Summary> {
-        let changed = match &self.changes {
-            Some(changes) => changes.wait(time),
-            None => {
-                thread::sleep(time);
-                false
-            }
-        };
+    /// Waits for at most `time` and handles interfaces that appeared or vanished. Returns
+    /// the interfaces that ended.
+    pub fn wait(&mut self, pipeline: &mut Pipeline, time: Duration) -> Vec<Ended> {
+        let changed = self.network.wait_for_change(time);
         if changed {
-            // So that many messages are one list.
-            thread::sleep(PAUSE.saturating_sub(self.listed_at.elapsed()));
+            // Several changes in a row are handled with one list.
+            let pause = self.timing.list_pause;
+            thread::sleep(pause.saturating_sub(self.listed_at.elapsed()));
         }
-        if changed || self.listed_at.elapsed() >= ANYWAY {
-            self.look(pipeline);
+        if changed || self.listed_at.elapsed() >= self.timing.list_interval {
+            self.update(pipeline);
         }
-        let ended: Vec<Summary> = pipeline.ended().collect();
-        for summary in &ended {
-            if let Some(captured) = self.captured.remove(&summary.name) {
+        let ended: Vec<Ended> = pipeline.ended().collect();
+        for one in &ended {
+            if let Some(captured) = self.captured.remove(&one.name) {
                 self.loads[captured.thread] -= 1;
             }
         }
-        // After a stop all end, and none shall begin again.
+        // After a stop all interfaces end, and none may be started again.
         if !ended.is_empty() && !self.stop.load(Relaxed) {
             self.share_out(pipeline, self.captured.len());
-            self.look(pipeline);
+            self.update(pipeline);
         }
         ended
     }
 
-    /// Whether a capture thread has ended, which none should by itself.
+    /// Whether a capture thread has ended, which is a fault unless the agent stops.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(CaptureThread::has_ended)
     }
 
-    /// Waits for all threads to end, after a stop.
+    /// Waits for the end of all threads after a stop.
     pub fn join(self) -> anyhow::Result<()> {
         let ended: Vec<_> = self.threads.into_iter().map(CaptureThread::join).collect();
         ended.into_iter().collect()
     }
 
-    /// Compares what there is with what is captured.
-    fn look(&mut self, pipeline: &mut Pipeline) {
+    /// Compares all interfaces with those that are captured, and handles the difference.
+    fn update(&mut self, pipeline: &mut Pipeline) {
         self.listed_at = Instant::now();
-        let links = match list() {
+        let links = match self.network.list() {
             Ok(links) => links,
             Err(error) => {
                 if self.shortage.allows() {
@@ -228,22 +240,22 @@ impl Interfaces {
                 return;
             }
         };
-        self.name_unreadable(&links);
+        self.warn_unreadable(&links);
         let captured = &mut self.captured;
-        let found = Difference::find(links.named, captured, &self.wanted, self.keep);
+        let found = Difference::find(links.named, captured, &self.patterns, self.keep);
         for name in found.changed {
-            self.tell(&name, Message::Look(name.clone()));
+            self.send(&name, Message::Check(name.clone()));
         }
-        for name in found.unwanted {
+        for name in found.excluded {
             pipeline.forget(&name);
-            self.tell(&name, Message::Drop(name.clone()));
+            self.send(&name, Message::Drop(name.clone()));
         }
         let new = found.new;
         if !new.is_empty() {
             self.share_out(pipeline, self.captured.len() + new.len());
         }
-        for (name, known) in new {
-            if let Err(error) = self.add(pipeline, &name, known)
+        for (name, link_state) in new {
+            if let Err(error) = self.add(pipeline, &name, link_state)
                 && self.shortage.allows()
             {
                 tracing::warn!(
@@ -252,42 +264,48 @@ impl Interfaces {
                 );
             }
         }
-        self.tell_waiting();
+        self.publish_waiting();
     }
 
-    /// Tells the thread that captures an interface something about it.
-    fn tell(&self, name: &str, message: Message) {
+    fn send(&self, name: &str, message: Message) {
         if let Some(captured) = self.captured.get(name) {
-            self.threads[captured.thread].tell(message);
+            self.threads[captured.thread].send(message);
         }
     }
 
-    /// Warns of interfaces that are wanted and cannot be captured, each once while it is
-    /// there.
-    fn name_unreadable(&mut self, links: &Links) {
-        let wanted = self.wanted.among(&links.unreadable, |_| false);
-        let named: BTreeSet<String> = wanted.into_iter().map(str::to_owned).collect();
+    /// Logs a warning for each matching interface whose name is not UTF-8, once as long as
+    /// it exists.
+    fn warn_unreadable(&mut self, links: &Links) {
+        let matching = self.patterns.matching(&links.unreadable, |_| false);
+        let named: BTreeSet<String> = matching.into_iter().map(str::to_owned).collect();
         for name in named.difference(&self.unreadable) {
             tracing::warn!("interface {name} is not captured: {}", devices::UNREADABLE);
         }
         self.unreadable = named;
     }
 
-    fn add(&mut self, pipeline: &mut Pipeline, name: &str, known: Known) -> anyhow::Result<()> {
+    fn add(
+        &mut self,
+        pipeline: &mut Pipeline,
+        name: &str,
+        link_state: LinkState,
+    ) -> anyhow::Result<()> {
         let thread = self.thread()?;
         let interface = self.prepare(pipeline, name)?;
-        self.hand_out(interface, known, thread);
+        self.assign(interface, link_state, thread);
         Ok(())
     }
 
     fn prepare(&self, pipeline: &mut Pipeline, name: &str) -> anyhow::Result<LiveInterface> {
         let sink = PacketSink::new(pipeline.add(name)?, &self.config);
-        let settings = Settings::new(&self.config, pipeline.share());
-        Ok(LiveInterface::new(name, sink, settings))
+        let settings = CaptureSettings::new(&self.config, pipeline.share());
+        let network = Arc::clone(&self.network);
+        let timing = self.timing;
+        Ok(LiveInterface::new(name, network, sink, settings, timing))
     }
 
-    /// The thread that has fewest interfaces; there is one for each core before any
-    /// has two.
+    /// Returns the thread with the fewest interfaces. Each core gets a thread before any
+    /// thread gets a second interface.
     fn thread(&mut self) -> anyhow::Result<usize> {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let idlest = (0..self.threads.len()).min_by_key(|thread| self.loads[*thread]);
@@ -296,27 +314,27 @@ impl Interfaces {
         {
             return Ok(idlest);
         }
-        let thread = CaptureThread::start(self.stop).map_err(devices::explain)?;
+        let thread = CaptureThread::start(self.timing, self.stop).map_err(devices::explain)?;
         self.threads.push(thread);
         self.loads.push(0);
         Ok(self.threads.len() - 1)
     }
 
-    fn hand_out(&mut self, interface: LiveInterface, known: Known, thread: usize) {
+    fn assign(&mut self, interface: LiveInterface, link_state: LinkState, thread: usize) {
         let captured = Captured {
             thread,
-            known,
+            link_state,
             tally: interface.tally(),
             gone: None,
             leaving: false,
         };
         self.captured.insert(interface.name().into(), captured);
         self.loads[thread] += 1;
-        self.threads[thread].tell(Message::Capture(Box::new(interface)));
+        self.threads[thread].send(Message::Capture(Box::new(interface)));
     }
 
-    /// Cuts the buffers for so many interfaces, in steps: each change of its share
-    /// costs every interface another capture.
+    /// Divides the buffers among this many interfaces. The number changes in powers of two,
+    /// because every change reopens all captures.
     fn share_out(&mut self, pipeline: &mut Pipeline, interfaces: usize) {
         let shares = match self.shares {
             _ if self.captured.is_empty() => interfaces,
@@ -326,31 +344,25 @@ impl Interfaces {
         };
         if std::mem::replace(&mut self.shares, shares.max(1)) != self.shares {
             pipeline.share_out(self.shares);
-            self.change(pipeline, Extent::Share);
+            self.change(pipeline, RenewalScope::Share);
         }
     }
 
-    /// Tells every interface how it is captured.
-    fn change(&self, pipeline: &Pipeline, extent: Extent) {
-        let settings = Settings::new(&self.config, pipeline.share());
+    /// Sends the current settings to every interface.
+    fn change(&self, pipeline: &Pipeline, scope: RenewalScope) {
+        let settings = CaptureSettings::new(&self.config, pipeline.share());
         for (name, captured) in self.captured.iter().filter(|(_, one)| !one.leaving) {
-            let ring = pipeline.hand_over(name, &captured.tally, extent);
+            let ring = pipeline.hand_over(name, &captured.tally, scope);
             let choice = (&self.config).into();
             let change = Message::Change(name.clone(), ring, settings.clone(), choice);
-            self.threads[captured.thread].tell(change);
+            self.threads[captured.thread].send(change);
         }
     }
 
-    /// Says what is waited for.
-    fn tell_waiting(&self) {
+    fn publish_waiting(&self) {
         let there = self.captured.iter();
         let there = there.filter(|(_, one)| one.gone.is_none() && !one.leaving);
         let there: Vec<&str> = there.map(|(name, _)| name.as_str()).collect();
-        self.waiting.store(Arc::new(self.wanted.missing(&there)));
+        self.waiting.store(Arc::new(self.patterns.missing(&there)));
     }
-}
-
-fn list() -> anyhow::Result<Links> {
-    let links = netlink::all().map_err(devices::explain);
-    links.context("interfaces cannot be listed")
 }

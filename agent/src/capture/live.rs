@@ -1,131 +1,122 @@
-//! A live interface: captured with libpcap, opened again whenever it went away,
-//! and anew when it shall be captured otherwise.
+//! A live interface. Its capture is reopened if the interface vanished or the capture
+//! failed, and replaced if its settings change.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::anyhow;
 use rustix::event::epoll;
 
-use super::devices::{self, NoDescriptors};
-use super::netlink;
-use super::open::{HAND_OVER, Open, Settings};
+use super::devices::NoDescriptors;
+use super::hand_over::HandOver;
+use super::network::Network;
+use super::open::Open;
+use super::settings::{CaptureSettings, Timing};
 use super::sink::{Choice, PacketSink};
-use crate::log::RateLimit;
-use crate::panics;
-use crate::sketch::ring::RingWriter;
-use crate::sketch::window::wall_clock;
-use crate::tally::Tally;
+use super::source::Stamps;
+use crate::process::log::RateLimit;
+use crate::process::panics;
+use crate::ring::edge_ring::RingWriter;
+use crate::traffic::tally::Tally;
 
-/// Pause between attempts to open an interface that went away.
-const RETRY: Duration = Duration::from_secs(1);
-/// Pause between looks at an interface on which nothing happens.
-const QUIET: Duration = Duration::from_secs(10);
-/// How long a capture that is replaced still has packets from before.
-const LEAVE: Duration = HAND_OVER.saturating_mul(4);
-
-/// An interface and where its packets go.
 pub struct LiveInterface {
     name: String,
+    network: Arc<dyn Network>,
     sink: PacketSink,
     capture: Option<Open>,
-    /// The capture that the current one takes over from.
-    leaving: Option<Leaving>,
-    /// Where one comes from while it is being opened.
+    /// Set while the current capture replaces the previous one.
+    hand_over: Option<HandOver>,
+    /// Receives the capture that is being opened.
     opening: Option<Receiver<anyhow::Result<Open>>>,
     retry_at: Instant,
-    complaints: RateLimit,
-    settings: Settings,
-}
-
-/// A capture that is being replaced. Both see the packets of a short while; the
-/// stamp tells whose they are, to a few microseconds.
-struct Leaving {
-    open: Open,
-    /// Up to then, in microseconds since 1970, packets are its own.
-    last: i64,
-    /// When it has handed over all of them.
-    until: Instant,
+    failures: RateLimit,
+    settings: CaptureSettings,
+    timing: Timing,
 }
 
 impl LiveInterface {
-    /// The interface `name`, not yet open.
-    pub fn new(name: &str, sink: PacketSink, settings: Settings) -> Self {
+    /// Describes the interface `name`; no capture is opened yet.
+    pub fn new(
+        name: &str,
+        network: Arc<dyn Network>,
+        sink: PacketSink,
+        settings: CaptureSettings,
+        timing: Timing,
+    ) -> Self {
         Self {
             name: name.into(),
+            network,
             sink,
             capture: None,
-            leaving: None,
+            hand_over: None,
             opening: None,
             retry_at: Instant::now(),
-            complaints: RateLimit::default(),
+            failures: RateLimit::default(),
             settings,
+            timing,
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its counters.
     pub fn tally(&self) -> Arc<Tally> {
         Arc::clone(self.sink.tally())
     }
 
-    /// Opens it now.
+    /// Opens a capture and waits for it.
     pub fn open(&mut self) -> anyhow::Result<()> {
-        self.begin(self.settings.open(&self.name)?);
+        self.begin(Open::new(&*self.network, &self.name, &self.settings)?);
         Ok(())
     }
 
-    /// Goes on with this capture. One that was open before keeps what it saw
-    /// until now.
+    /// Switches to this capture. The previous one still delivers the packets from before
+    /// the switch.
     fn begin(&mut self, mut open: Open) {
         let tally = self.sink.tally();
         tally.up.store(true, Relaxed);
-        tally.buffer_bytes.store(open.settings.buffer(), Relaxed);
-        if let Some(before) = self.capture.take() {
-            // What it lost by now is not ours.
-            open.count_drops(None);
-            self.leaving = Some(Leaving {
-                open: before,
-                last: (wall_clock() / 1000) as i64,
-                until: Instant::now() + LEAVE,
-            });
+        tally.buffer_bytes.store(open.settings.buffer, Relaxed);
+        if let Some(mut previous) = self.capture.take() {
+            // Losses of the new capture before the switch and of the previous one after it
+            // are counted by the other capture.
+            previous.count_losses(Some(tally));
+            open.count_losses(None);
+            self.hand_over = Some(HandOver::start(previous, self.timing.delivery));
         }
         self.capture = Some(open);
     }
 
-    /// Chooses packets like this and sends them through another ring, if there is one,
-    /// and captures with these settings soon.
-    pub fn change(&mut self, ring: Option<RingWriter>, settings: Settings, choice: Choice) {
+    /// Applies another choice of packets and another ring at once; other settings are
+    /// applied by replacing the capture soon.
+    pub fn change(&mut self, ring: Option<RingWriter>, settings: CaptureSettings, choice: Choice) {
         if let Some(ring) = ring {
             self.sink.replace_ring(ring);
         }
-        self.sink.choose(choice);
+        self.sink.set_choice(choice);
         self.settings = settings;
     }
 
-    /// Has it looked at soon: something may have happened to it.
-    pub fn look_soon(&mut self) {
+    /// Checks the state at the next opportunity, because something may have changed.
+    pub fn check_soon(&mut self) {
         self.retry_at = Instant::now();
         if let Some(open) = &mut self.capture {
             open.quiet = false;
-            // A machine may have run for less than that.
-            open.looked_at = Instant::now().checked_sub(RETRY).unwrap_or(open.looked_at);
+            // The machine may have booted more recently than that.
+            let long_ago = Instant::now().checked_sub(self.timing.retry);
+            open.checked_at = long_ago.unwrap_or(open.checked_at);
         }
     }
 
-    /// What became of the capture that is being opened, in a thread of its own:
-    /// names in a filter are looked up anew, which may take long, and others are
-    /// captured meanwhile. To keep the compiled filter would spare that, but
-    /// libpcap's is only set through unsafe code. None as long as there is no
-    /// result.
+    /// Returns the capture that is being opened, or `None` until it is ready.
+    ///
+    /// It is opened by a thread of its own, because host names in a filter are resolved,
+    /// which may take long, and other interfaces have to be captured meanwhile. Keeping the
+    /// compiled filter would avoid that, but setting it needs unsafe code.
     fn opened(&mut self) -> Option<anyhow::Result<Open>> {
         let result = match self.opening.as_ref()?.try_recv() {
             Ok(result) => result,
@@ -136,20 +127,21 @@ impl LiveInterface {
         Some(result)
     }
 
-    /// Begins to open it.
+    /// Starts a thread that opens a capture.
     fn start_opening(&mut self) -> anyhow::Result<()> {
         let (done, opening) = mpsc::channel();
         let (name, settings) = (self.name.clone(), self.settings.clone());
+        let network = Arc::clone(&self.network);
         thread::Builder::new().name("open".into()).spawn(move || {
-            // Nobody waits for it after a stop.
-            let _ = done.send(settings.open(&name));
+            // After a stop the receiver is gone.
+            let _ = done.send(Open::new(&*network, &name, &settings));
         })?;
         self.opening = Some(opening);
         Ok(())
     }
 
-    /// Opens it again, once a second while there is such an interface. None as
-    /// long as there is no result.
+    /// Tries to reopen the capture, at most once per retry interval and only while the
+    /// interface exists. Returns `None` until there is a result.
     fn reopen(&mut self) -> Option<anyhow::Result<Open>> {
         if self.opening.is_some() {
             return self.opened();
@@ -157,81 +149,94 @@ impl LiveInterface {
         if Instant::now() < self.retry_at {
             return None;
         }
-        self.retry_at = Instant::now() + RETRY;
-        match netlink::ask(&self.name) {
+        self.retry_at = Instant::now() + self.timing.retry;
+        match self.network.find(&self.name) {
             Ok(Some(_)) => self.start_opening().err().map(Err),
             Ok(None) => None,
-            Err(error) => Some(Err(devices::explain(error))),
+            Err(error) => Some(Err(error)),
         }
     }
 
-    /// Has `epoll` tell by the number `at` that there are packets. Closing the
-    /// capture ends this.
+    /// Registers the capture with `epoll` under the number `at`. Closing the capture
+    /// removes it.
     pub fn register(&self, epoll: &OwnedFd, at: u64) -> rustix::io::Result<()> {
         let Some(open) = &self.capture else {
             return Ok(());
         };
         let at = epoll::EventData::new_u64(at);
-        epoll::add(epoll, &open.capture, at, epoll::EventFlags::IN)
+        epoll::add(epoll, open.source.descriptor(), at, epoll::EventFlags::IN)
     }
 
-    /// Whether the kernel hands packets over in blocks, if at all.
+    /// Whether the kernel delivers packets in blocks. True if no capture is open.
     pub fn is_in_blocks(&self) -> bool {
-        self.capture.as_ref().is_none_or(Open::is_in_blocks)
+        let capture = self.capture.as_ref();
+        capture.is_none_or(|open| open.settings.is_in_blocks())
     }
 
-    /// Takes what the kernel has, though not too much at once; an error
-    /// closes the capture. How many packets there were.
+    /// Reads a limited number of packets that are ready. An error closes the capture.
+    /// Returns how many packets were read.
     pub fn drain(&mut self) -> usize {
         panics::provoke("capture", &self.name);
-        let mut first = i64::MIN;
-        let mut taken = 0;
-        if let Some(leaving) = &mut self.leaving {
-            let last = leaving.last;
-            first = last + 1;
-            let own = leaving.open.take(&mut self.sink, |stamp| stamp <= last);
-            taken += own.unwrap_or(0);
-            if Instant::now() >= leaving.until {
-                leaving.open.count_drops(Some(self.sink.tally()));
-                self.leaving = None;
-            }
-        }
-        let Some(open) = &mut self.capture else {
-            return taken;
+        let Some(hand_over) = &mut self.hand_over else {
+            return self.drain_capture();
         };
-        match open.take(&mut self.sink, |stamp| stamp >= first) {
-            Ok(own) => taken + own,
+        let packets = hand_over.take_previous(&mut self.sink);
+        let Some(open) = &mut self.capture else {
+            if hand_over.has_all_of_previous() {
+                self.hand_over = None;
+            }
+            return packets;
+        };
+        match hand_over.take_next(open, &mut self.sink) {
+            Ok(next) => {
+                if next.is_complete {
+                    self.hand_over = None;
+                }
+                packets + next.packets
+            }
             Err(error) => {
-                self.lose(&error);
-                taken
+                self.close_with_error(&error);
+                packets
             }
         }
     }
 
-    /// Closes a capture that gives no more packets.
-    pub fn lose(&mut self, why: &dyn std::fmt::Display) {
-        if let Some(mut leaving) = self.leaving.take() {
-            leaving.open.count_drops(Some(self.sink.tally()));
+    /// [`Self::drain`] without a replacement in progress.
+    fn drain_capture(&mut self) -> usize {
+        let Some(open) = &mut self.capture else {
+            return 0;
+        };
+        match open.take(&mut self.sink, Stamps::ALL) {
+            Ok(taken) => taken.packets,
+            Err(error) => {
+                self.close_with_error(&error);
+                0
+            }
         }
+    }
+
+    /// Closes a capture that failed. A previous one that still has packets stays open.
+    pub fn close_with_error(&mut self, why: &dyn std::fmt::Display) {
         if self.capture.is_none() {
             return;
         }
         tracing::warn!(interface = self.name, error = %why, "capture lost; trying to open it again");
-        self.count_drops();
+        self.count_losses();
         self.capture = None;
-        self.retry_at = Instant::now() + RETRY;
+        self.retry_at = Instant::now() + self.timing.retry;
         self.sink.tally().up.store(false, Relaxed);
     }
 
-    /// Goes on after a panic.
+    /// Restores a usable state after a panic.
     pub fn recover(&mut self) {
         self.sink.recover();
-        self.lose(&"a fault in the agent");
+        self.hand_over = None;
+        self.close_with_error(&"a fault in the agent");
     }
 
-    /// Notes whether the interface is up. One that is down keeps its capture,
-    /// which goes on when it is up again; until then it is looked at often.
-    fn note(&mut self, up: bool) {
+    /// Stores whether the interface is up. One that is down keeps its capture, which
+    /// continues when it is up again; until then it is checked often.
+    fn set_up(&mut self, up: bool) {
         if let Some(open) = &mut self.capture {
             open.quiet &= up;
         }
@@ -243,43 +248,49 @@ impl LiveInterface {
         }
     }
 
-    /// Books what the kernel and the interface lost.
-    pub fn count_drops(&mut self) {
+    /// Counts packets that the kernel and the interface lost.
+    pub fn count_losses(&mut self) {
         if let Some(open) = &mut self.capture {
-            open.count_drops(Some(self.sink.tally()));
+            open.count_losses(Some(self.sink.tally()));
         }
     }
 
-    /// What is due now and then: drop counters, opening again what went away.
-    /// A look takes several system calls, too many for hundreds of interfaces
-    /// on which nothing happens. Whether it was opened.
-    pub fn look_after(&mut self) -> bool {
-        if self.leaving.is_some() {
+    /// Checks the state of the interface, counts losses, and opens a capture if it is
+    /// missing or has other settings. Returns whether a capture was opened.
+    ///
+    /// A check takes several system calls, so idle interfaces are checked less often: there
+    /// may be hundreds of them.
+    pub fn check_state(&mut self) -> bool {
+        if self.hand_over.is_some() {
             self.drain();
         }
         let Some(open) = &self.capture else {
-            return self.look_for();
+            return self.open_closed();
         };
-        if open.looked_at.elapsed() >= if open.quiet { QUIET } else { RETRY } {
-            // libpcap may miss this: it looks once, maybe too early.
-            match netlink::ask(&self.name) {
-                Ok(Some(known)) if known.index == open.index => {
-                    self.count_drops();
-                    self.note(known.up);
+        let pause = match open.quiet {
+            true => self.timing.quiet,
+            false => self.timing.retry,
+        };
+        if open.checked_at.elapsed() >= pause {
+            // libpcap checks this only once, possibly too early.
+            match self.network.find(&self.name) {
+                Ok(Some(link_state)) if link_state.index == open.index => {
+                    self.count_losses();
+                    self.set_up(link_state.up);
                 }
                 Ok(_) => {
                     self.drain();
-                    self.lose(&"the interface is gone");
+                    self.close_with_error(&"the interface is gone");
                 }
-                // Who cannot ask does not know.
-                Err(_) => self.count_drops(),
+                // The state of the interface is unknown.
+                Err(_) => self.count_losses(),
             }
         }
         self.replace()
     }
 
-    /// Opens a lost capture. Whether it is there.
-    fn look_for(&mut self) -> bool {
+    /// Opens a capture if there is none. Returns whether it was opened.
+    fn open_closed(&mut self) -> bool {
         match self.reopen() {
             Some(Ok(open)) => {
                 let known_before = self.sink.tally().buffer_bytes.load(Relaxed) > 0;
@@ -292,45 +303,45 @@ impl LiveInterface {
                 tracing::info!(interface = self.name, "{what}");
                 return true;
             }
-            Some(Err(error)) => self.complain(&error),
+            Some(Err(error)) => self.log_failure(&error),
             None => {}
         }
         false
     }
 
-    /// Says why it cannot be opened, now and then. One that is gone or down by now is
-    /// no reason to complain.
-    fn complain(&mut self, error: &anyhow::Error) {
-        let is_up = || matches!(netlink::ask(&self.name), Ok(Some(known)) if known.up);
+    /// Logs why the capture cannot be opened, at a limited rate. If the interface has
+    /// vanished or is down, this is not a fault and is logged for debugging only.
+    fn log_failure(&mut self, error: &anyhow::Error) {
+        let is_up =
+            || matches!(self.network.find(&self.name), Ok(Some(link_state)) if link_state.up);
         let is_fault = error.is::<NoDescriptors>() || is_up();
-        match is_fault && self.complaints.allows() {
+        match is_fault && self.failures.allows() {
             true => tracing::warn!(interface = self.name, "{error:#}; trying again"),
             false => tracing::debug!(interface = self.name, "{error:#}"),
         }
     }
 
-    /// Takes another capture if this one is not opened as it shall be. Whether it
-    /// has.
+    /// Replaces the capture if its settings have changed. Returns whether it was replaced.
     fn replace(&mut self) -> bool {
         let is_right = |open: &Open| open.settings == self.settings;
         if self.capture.as_ref().is_none_or(is_right) {
             self.opening = None;
             return false;
         }
-        if self.leaving.is_some() {
+        if self.hand_over.is_some() {
             return false;
         }
         let opened = match &self.opening {
             Some(_) => self.opened(),
             None if Instant::now() < self.retry_at => None,
             None => {
-                self.retry_at = Instant::now() + RETRY;
+                self.retry_at = Instant::now() + self.timing.retry;
                 self.start_opening().err().map(Err)
             }
         };
         match opened {
             Some(Ok(open)) => {
-                let buffer = open.settings.buffer();
+                let buffer = open.settings.buffer;
                 tracing::debug!(interface = self.name, buffer, "captured anew");
                 self.begin(open);
                 true
@@ -338,9 +349,9 @@ impl LiveInterface {
             Some(Err(error)) => {
                 let error = error.context("captured as before, as it cannot be opened anew");
                 match error.is::<NoDescriptors>() {
-                    // Whoever has none at all says so.
+                    // Interfaces without any capture log this as a warning.
                     true => tracing::debug!(interface = self.name, "{error:#}"),
-                    false => self.complain(&error),
+                    false => self.log_failure(&error),
                 }
                 false
             }

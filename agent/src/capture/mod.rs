@@ -1,20 +1,27 @@
-//! Where packets come from: live [`interfaces`], which come and go, or
-//! [files](mod@file) that are played again by [`replay`]. Both write to a [`sink`] for each
-//! interface; the one drops what it has no room for, the other waits.
+//! Live capture. [`interfaces`] tracks the network interfaces of the machine and starts or
+//! ends a capture when one appears or vanishes. Each interface has a [`sink`], which
+//! decodes packets and writes them to the ring of the worker; if the ring is full, packets
+//! are dropped and counted.
+//!
+//! [`network`] lists interfaces and opens captures on them. An open capture is a packet
+//! [`source`]: libpcap on this machine, or a fake in tests.
 
-mod bpf;
 mod captured;
 pub mod devices;
-pub mod file;
-pub mod filter;
+mod hand_over;
 pub mod interfaces;
+mod kernel;
+mod libpcap;
 mod live;
-pub mod merge;
 mod netlink;
+pub mod network;
 mod open;
-pub mod pace;
-pub mod replay;
+mod patterns;
+pub mod settings;
 pub mod sink;
-pub mod synthetic;
+pub mod source;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod thread;
-mod wanted;

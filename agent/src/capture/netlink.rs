@@ -1,8 +1,8 @@
-//! What the kernel says of network interfaces, asked by socket.
+//! Queries network interfaces of the kernel through a netlink socket.
 //!
-//! `/sys` shows those of another network namespace to whoever entered one
-//! without mounting it anew, as `nsenter --net` does; and the older way, an
-//! ioctl, makes the kernel look for a driver whenever it does not know the name.
+//! `/sys` may show the interfaces of another network namespace, for example after `nsenter
+//! --net` without a new mount of `/sys`. The older ioctl makes the kernel load a driver for
+//! each unknown name.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -14,77 +14,67 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Messages of rtnetlink: an error, the end of a list, an interface, the
-/// question for one, an address, the question for one.
+use super::network::{LinkState, Links};
+
+/// Message types of rtnetlink: error, end of a list, interface, request for interfaces,
+/// address, request for addresses.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const LINK: u16 = 16;
 const GET_LINK: u16 = 18;
 const ADDRESS: u16 = 20;
 const GET_ADDRESS: u16 = 22;
-/// It is a request.
+/// Flag of a request.
 const REQUEST: u16 = 1;
-/// It asks for all there are.
+/// Flag of a request for a complete list.
 const ALL: u16 = 0x300;
-/// The flags of an interface that is administratively up, and of loopback.
+/// Interface flags: administratively up, loopback.
 const UP: u32 = 1;
 const LOOPBACK: u32 = 8;
-/// The attribute that holds the name.
+/// Attribute with the interface name.
 const NAME: u16 = 3;
-/// Attributes of an address: it, or that of the other end where there is one; and then it.
+/// Attributes of an address: the local address, or that of the peer on a point-to-point
+/// link; and the local address in that case.
 const OWN_OR_PEER: u16 = 1;
 const OWN: u16 = 2;
-/// Longer names no interface has.
-const LONGEST_NAME: usize = 15;
-/// Bytes before the attributes of an interface: the head of a message, and what
-/// is known of every interface.
+/// Longest name of an interface.
+const MAX_NAME: usize = 15;
+/// Bytes before the attributes of an interface: the message header, and the fixed part.
 const HEAD: usize = 16;
 const ATTRIBUTES: usize = HEAD + 16;
-/// The same of an address.
+/// The same for an address.
 const ADDRESS_ATTRIBUTES: usize = HEAD + 8;
-/// Those who want to hear of interfaces.
+/// Multicast group for changes of interfaces.
 const GROUP: u32 = 1;
-/// More than the kernel writes at once.
+/// More than the kernel writes in one message.
 const BUFFER: usize = 64 << 10;
 
-/// Kept: later there may be no descriptor left to ask with.
+/// The socket is kept open, because later there may be no free file descriptor.
 static SOCKET: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// What the kernel says of an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    /// Its number: one that is made anew has another.
-    pub index: u32,
-    /// Whether somebody wants it up, whatever the cable says.
-    pub up: bool,
-    /// Whether it only leads back here.
-    pub loopback: bool,
+/// Reads the fixed part of a message about an interface.
+fn link_state(message: &[u8]) -> Option<LinkState> {
+    let flags = number(message, HEAD + 8)?;
+    Some(LinkState {
+        index: number(message, HEAD + 4)?,
+        up: flags & UP != 0,
+        loopback: flags & LOOPBACK != 0,
+    })
 }
 
-impl Known {
-    /// What a message says behind its head.
-    fn read(message: &[u8]) -> Option<Self> {
-        let flags = number(message, HEAD + 8)?;
-        Some(Self {
-            index: number(message, HEAD + 4)?,
-            up: flags & UP != 0,
-            loopback: flags & LOOPBACK != 0,
-        })
-    }
-}
-
-/// Asks the kernel for an interface. None if there is no such one.
-pub fn ask(name: &str) -> rustix::io::Result<Option<Known>> {
-    if name.len() > LONGEST_NAME {
+/// Looks up an interface by name. Returns `None` if it does not exist.
+pub fn find(name: &str) -> rustix::io::Result<Option<LinkState>> {
+    if name.len() > MAX_NAME {
         return Ok(None);
     }
     with_socket(|socket| {
-        rustix::net::send(socket, &question(GET_LINK, Some(name)), SendFlags::empty())?;
-        // The kernel answers before `send` returns. All but the head is cut off.
+        rustix::net::send(socket, &request(GET_LINK, Some(name)), SendFlags::empty())?;
+        // The kernel answers before `send` returns. Everything after the fixed part is cut
+        // off.
         let mut answer = [0; ATTRIBUTES];
         receive(socket, &mut answer)?;
         match kind(&answer) {
-            Some(LINK) => Known::read(&answer).map(Some).ok_or(Errno::PROTO),
+            Some(LINK) => link_state(&answer).map(Some).ok_or(Errno::PROTO),
             Some(ERROR) => match error(&answer) {
                 Errno::NODEV => Ok(None),
                 error => Err(error),
@@ -94,37 +84,27 @@ pub fn ask(name: &str) -> rustix::io::Result<Option<Known>> {
     })
 }
 
-/// All interfaces there are, in the order of their numbers.
-#[derive(Default)]
-pub struct Links {
-    /// Those that can be captured.
-    pub named: Vec<(String, Known)>,
-    /// Those whose names are not UTF-8, which libpcap cannot be told. Bytes that are no
-    /// ASCII are written out: `v\xff`.
-    pub unreadable: Vec<(String, Known)>,
-}
-
-/// Asks the kernel for all interfaces.
+/// Lists all interfaces.
 pub fn all() -> rustix::io::Result<Links> {
     let mut links = Links::default();
     list(GET_LINK, |message| {
-        if let (Some(name), Some(known)) = (name(message), Known::read(message)) {
+        if let (Some(name), Some(link_state)) = (name(message), link_state(message)) {
             match std::str::from_utf8(name) {
-                Ok(name) => links.named.push((name.into(), known)),
+                Ok(name) => links.named.push((name.into(), link_state)),
                 Err(_) => {
                     let name = name.escape_ascii().to_string();
-                    links.unreadable.push((name, known));
+                    links.unreadable.push((name, link_state));
                 }
             }
         }
     })?;
     for links in [&mut links.named, &mut links.unreadable] {
-        links.sort_by_key(|(_, known)| known.index);
+        links.sort_by_key(|(_, link_state)| link_state.index);
     }
     Ok(links)
 }
 
-/// All addresses of this machine, with the numbers of their interfaces.
+/// Lists all addresses of this machine, each with the index of its interface.
 pub fn addresses() -> rustix::io::Result<Vec<(u32, IpAddr)>> {
     let mut addresses = Vec::new();
     list(GET_ADDRESS, |message| {
@@ -133,10 +113,10 @@ pub fn addresses() -> rustix::io::Result<Vec<(u32, IpAddr)>> {
     Ok(addresses)
 }
 
-/// Asks for all of a kind, and has each message of the answer looked at.
-fn list(what: u16, mut look_at: impl FnMut(&[u8])) -> rustix::io::Result<()> {
+/// Requests a list and passes each message of the answer to the function.
+fn list(what: u16, mut handle: impl FnMut(&[u8])) -> rustix::io::Result<()> {
     with_socket(|socket| {
-        rustix::net::send(socket, &question(what, None), SendFlags::empty())?;
+        rustix::net::send(socket, &request(what, None), SendFlags::empty())?;
         let mut buffer = vec![0; BUFFER];
         loop {
             let length = receive(socket, &mut buffer)?;
@@ -145,7 +125,7 @@ fn list(what: u16, mut look_at: impl FnMut(&[u8])) -> rustix::io::Result<()> {
                 match kind(message) {
                     Some(DONE) => return Ok(()),
                     Some(ERROR) => return Err(error(message)),
-                    Some(LINK | ADDRESS) => look_at(message),
+                    Some(LINK | ADDRESS) => handle(message),
                     _ => {}
                 }
                 rest = behind;
@@ -154,8 +134,8 @@ fn list(what: u16, mut look_at: impl FnMut(&[u8])) -> rustix::io::Result<()> {
     })
 }
 
-/// Does something with the socket; one that fails is replaced, as answers may
-/// be left in it.
+/// Runs `work` with the socket. If it fails, the socket is replaced, because unread answers
+/// may be left in it.
 fn with_socket<T>(work: impl FnOnce(&OwnedFd) -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     let mut kept = SOCKET.lock().unwrap_or_else(PoisonError::into_inner);
     let socket = match kept.take() {
@@ -172,15 +152,15 @@ fn open(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, routing)
 }
 
-/// Receives a message; how long it is, whether or not it fits.
+/// Receives a message. Returns its full length, which may exceed the buffer.
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<usize> {
     let receive = || rustix::net::recv(socket, &mut *buffer, RecvFlags::TRUNC);
     let (_, length) = rustix::io::retry_on_intr(receive)?;
     Ok(length)
 }
 
-/// The request for the interface `name`, or for all of a kind.
-fn question(what: u16, name: Option<&str>) -> Vec<u8> {
+/// Builds a request for the interface `name`, or for a complete list.
+fn request(what: u16, name: Option<&str>) -> Vec<u8> {
     let mut message = Vec::with_capacity(64);
     let attribute = name.map_or(0, |name| 4 + name.len() + 1);
     let length = ATTRIBUTES + attribute.next_multiple_of(4);
@@ -192,7 +172,7 @@ fn question(what: u16, name: Option<&str>) -> Vec<u8> {
     message.extend((length as u32).to_ne_bytes());
     message.extend(what.to_ne_bytes());
     message.extend(flags.to_ne_bytes());
-    // No number of our own, no sender; of any family, type and index.
+    // No sequence number and no sender; any family, type and index.
     message.extend([0; 8 + 16]);
     if let Some(name) = name {
         message.extend((attribute as u16).to_ne_bytes());
@@ -203,7 +183,7 @@ fn question(what: u16, name: Option<&str>) -> Vec<u8> {
     message
 }
 
-/// The first message, and what is behind it.
+/// Splits off the first message.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = number(bytes, 0)? as usize;
     let message = bytes.get(..length).filter(|_| length >= HEAD)?;
@@ -211,12 +191,12 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((message, behind.unwrap_or_default()))
 }
 
-/// What is said in a message.
+/// Returns the message type.
 fn kind(message: &[u8]) -> Option<u16> {
     half(message, 4)
 }
 
-/// Why a request failed.
+/// Returns the error code of an error message.
 fn error(message: &[u8]) -> Errno {
     let code = number(message, HEAD).unwrap_or_default() as i32;
     Errno::from_raw_os_error(code.wrapping_neg())
@@ -238,13 +218,13 @@ fn address(message: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// What is in the first attribute of a kind.
-fn attribute(attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+/// Returns the content of the first attribute of this type.
+fn attribute(attributes: &[u8], kind: u16) -> Option<&[u8]> {
     let mut rest = attributes;
     loop {
         let length = usize::from(half(rest, 0)?);
         let attribute = rest.get(..length)?;
-        if half(rest, 2)? == wanted {
+        if half(rest, 2)? == kind {
             return attribute.get(4..);
         }
         rest = rest.get(length.max(4).next_multiple_of(4)..)?;
@@ -261,30 +241,29 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// Hears when interfaces come, go or change. What it hears is only that all
-/// should be looked at again, so a message that is lost is lost with no harm.
+/// Listens for changes of interfaces. A change only means that all interfaces should be
+/// listed again, so a lost message does no harm.
 pub struct Changes(OwnedFd);
 
 impl Changes {
-    /// Listens from now on.
     pub fn listen() -> rustix::io::Result<Self> {
         let socket = open(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, GROUP))?;
         Ok(Self(socket))
     }
 
-    /// Waits for so long at most; whether anything has changed.
+    /// Waits for at most `time`. Returns whether anything has changed.
     pub fn wait(&self, time: Duration) -> bool {
         let time = Timespec {
             tv_sec: time.as_secs() as i64,
             tv_nsec: time.subsec_nanos().into(),
         };
-        // Whatever ends the wait, the socket tells what there is.
+        // Whatever ended the wait, reading the socket shows whether there are messages.
         let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time));
         let (mut changed, mut head) = (false, [0; HEAD]);
         loop {
             match rustix::net::recv(&self.0, &mut head, RecvFlags::TRUNC) {
-                // Without room for all messages, the kernel says so once.
+                // If messages did not fit the socket buffer, the kernel reports that once.
                 Ok(_) | Err(Errno::NOBUFS) => changed = true,
                 Err(Errno::INTR) => {}
                 Err(_) => return changed,
@@ -299,12 +278,12 @@ mod tests {
 
     #[test]
     fn the_kernel_knows_loopback_and_nothing_else_by_that_name() {
-        let index = |name| ask(name).unwrap().map(|known| known.index);
+        let index = |name| find(name).unwrap().map(|link_state| link_state.index);
         assert_eq!(index("lo"), Some(1));
         for none in ["", "nope0", "../lo", "lo/", "a name that is far too long"] {
             assert_eq!(index(none), None, "{none}");
         }
-        // Answers are not mixed up.
+        // The answers before were read completely.
         assert_eq!(index("lo"), Some(1));
     }
 
@@ -313,12 +292,12 @@ mod tests {
         let all = all().unwrap().named;
         assert!(
             all.iter()
-                .any(|(name, known)| name == "lo" && known.loopback)
+                .any(|(name, link_state)| name == "lo" && link_state.loopback)
         );
-        for (name, known) in all {
+        for (name, link_state) in all {
             assert_eq!(
-                ask(&name).unwrap().map(|known| known.index),
-                Some(known.index)
+                find(&name).unwrap().map(|link_state| link_state.index),
+                Some(link_state.index)
             );
         }
         let loopback = IpAddr::from([127, 0, 0, 1]);
@@ -327,13 +306,13 @@ mod tests {
 
     #[test]
     fn messages_that_are_cut_off_end_a_list_and_nothing_else() {
-        let whole = question(GET_LINK, Some("lo"));
+        let whole = request(GET_LINK, Some("lo"));
         assert_eq!(name(&whole), Some(&b"lo"[..]));
         for length in 0..whole.len() {
             assert!(split(&whole[..length]).is_none());
             assert!(length > 38 || name(&whole[..length]).is_none());
         }
-        // A length of 0 would be read for ever.
+        // A length of 0 would never end.
         assert!(split(&[0; 64]).is_none());
         let mut endless = whole.clone();
         endless[ATTRIBUTES..].fill(0);

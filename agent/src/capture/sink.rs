@@ -1,5 +1,5 @@
-//! Where a capture puts its packets: it samples, decodes and keeps the books,
-//! and what became an edge goes into the ring.
+//! Receives the packets of one interface: samples, decodes and counts them, and writes the
+//! resulting edges to the ring.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::decode::Decoded;
-use crate::edge::Edge;
-use crate::packet::Packet;
-use crate::protocol::Protocol;
-use crate::sketch::pipeline::InterfaceWriter;
-use crate::sketch::ring::{RingWriter, WorkerGone};
-use crate::sketch::slot::Slot;
-use crate::tally::{Ignored, Tally};
+use crate::ring::edge_ring::{RingWriter, WorkerGone};
+use crate::ring::pipeline::InterfaceWriter;
+use crate::traffic::edge::Edge;
+use crate::traffic::packet::Packet;
+use crate::traffic::protocol::Protocol;
+use crate::traffic::slot::Slot;
+use crate::traffic::tally::{Ignored, Tally};
 use crate::{config, decode};
 
-/// Packets that are handed over together: the counters and the ring are
-/// shared with another core, which is dear.
+/// Packets that are counted and written together. The counters and the ring are shared with
+/// another core, so each access is expensive.
 const HAND_OVER_AT: usize = 256;
 
-/// The way of one interface's packets to the worker.
+/// Connects the capture of one interface to the worker.
 pub struct PacketSink {
     tally: Arc<Tally>,
     ring: RingWriter,
     choice: Choice,
     rng: Xoshiro256PlusPlus,
-    /// Taken in, but not yet handed over.
+    /// Packets that are decoded but not yet counted or written.
     pending: Pending,
 }
 
-/// Which packets become edges, and of which addresses.
+/// Which packets become edges, and which of their addresses count.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice {
     decode: decode::Options,
-    /// One packet in this many is looked at.
+    /// One packet in this many is decoded.
     one_in: u32,
 }
 
@@ -56,13 +56,12 @@ struct Pending {
     packets: u64,
     bytes: u64,
     ignored: [u64; Ignored::ALL.len()],
-    /// Packets and bytes.
+    /// Packets and bytes of each protocol.
     protocols: [(u64, u64); Protocol::ALL.len()],
     edges: Vec<Slot>,
 }
 
 impl PacketSink {
-    /// The sink that writes to an interface.
     pub fn new(interface: InterfaceWriter, config: &config::Capture) -> Self {
         Self {
             tally: interface.tally,
@@ -73,12 +72,13 @@ impl PacketSink {
         }
     }
 
-    /// Decodes a packet and keeps it for the next flush; true if one is due.
+    /// Decodes a packet and keeps it as pending. Returns whether the pending packets should
+    /// be written.
     #[inline]
-    fn take_in(&mut self, packet: &Packet<'_>) -> bool {
+    fn decode_packet(&mut self, packet: &Packet<'_>) -> bool {
         self.pending.packets += 1;
         self.pending.bytes += u64::from(packet.wire_len);
-        // By lot, not every Nth: traffic has rhythms.
+        // At random instead of every Nth packet, because traffic is periodic.
         let Choice { decode, one_in } = &self.choice;
         if *one_in > 1 && self.rng.random_range(0..*one_in) != 0 {
             self.pending.ignored[Ignored::Sampled as usize] += 1;
@@ -106,16 +106,16 @@ impl PacketSink {
         self.pending.packets as usize >= HAND_OVER_AT
     }
 
-    /// Takes a packet of a live capture.
+    /// Accepts a packet of a live capture.
     #[inline]
     pub fn offer(&mut self, packet: &Packet<'_>) {
-        if self.take_in(packet) {
+        if self.decode_packet(packet) {
             self.hand_over();
         }
     }
 
-    /// Passes on what was taken; what the ring has no room for is dropped and
-    /// counted. Never blocks: for live captures.
+    /// Writes pending packets to the ring without waiting, for live captures. Packets that
+    /// do not fit are dropped and counted.
     pub fn hand_over(&mut self) {
         self.count();
         self.ring.push(&mut self.pending.edges);
@@ -124,16 +124,16 @@ impl PacketSink {
         self.tally.ring_full.fetch_add(lost, Relaxed);
     }
 
-    /// Takes a packet of a file. Fails if the reader of the ring is gone.
+    /// Accepts a packet of a file. Returns an error if the worker has ended.
     #[inline]
     pub fn deliver(&mut self, packet: &Packet<'_>) -> Result<(), WorkerGone> {
-        if self.take_in(packet) {
+        if self.decode_packet(packet) {
             return self.deliver_all();
         }
         Ok(())
     }
 
-    /// Passes on what was taken, waiting while the ring is full: for files.
+    /// Writes pending packets to the ring and waits while it is full, for files.
     pub fn deliver_all(&mut self) -> Result<(), WorkerGone> {
         self.count();
         loop {
@@ -148,8 +148,8 @@ impl PacketSink {
         }
     }
 
-    /// Goes on after a panic. A packet that it interrupted is counted with those that
-    /// the ring had no room for.
+    /// Restores a usable state after a panic. An interrupted packet is counted as one that
+    /// did not fit the ring.
     pub fn recover(&mut self) {
         let edges = Slot::edges(&self.pending.edges).count() as u64;
         let done = edges + self.pending.ignored.iter().sum::<u64>();
@@ -158,18 +158,18 @@ impl PacketSink {
         self.hand_over();
     }
 
-    /// Passes on what was taken, and writes to another ring from now on.
+    /// Writes pending packets, and uses another ring from now on.
     pub fn replace_ring(&mut self, ring: RingWriter) {
         self.hand_over();
         self.ring = ring;
     }
 
-    /// Takes packets in by another choice from now on.
-    pub fn choose(&mut self, choice: Choice) {
+    /// Applies another choice of packets from now on.
+    pub fn set_choice(&mut self, choice: Choice) {
         self.choice = choice;
     }
 
-    /// Enters what was taken into the books.
+    /// Adds pending packets to the counters.
     fn count(&mut self) {
         self.tally.receive(
             mem::take(&mut self.pending.packets),
@@ -183,12 +183,11 @@ impl PacketSink {
         for (protocol, count) in Protocol::ALL.into_iter().zip(&mut self.pending.protocols) {
             let (packets, bytes) = mem::take(count);
             if packets > 0 {
-                self.tally.carry(protocol, packets, bytes);
+                self.tally.count_protocol(protocol, packets, bytes);
             }
         }
     }
 
-    /// The books this end keeps.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }
@@ -203,8 +202,8 @@ impl Drop for PacketSink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Link;
-    use crate::sketch::ring::ring;
+    use crate::ring::edge_ring::ring;
+    use crate::traffic::packet::Link;
 
     #[test]
     fn a_full_ring_drops_the_newest_and_counts_it() {

@@ -1,7 +1,7 @@
-//! A thread that captures.
+//! A capture thread.
 //!
-//! A few of them share all interfaces: each waits for its share of them at once
-//! and drains whichever has packets, so an idle interface costs nothing.
+//! A few threads share all interfaces. Each waits on all of its interfaces at once and
+//! reads those that have packets, so an idle interface costs nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
@@ -16,46 +16,44 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use super::live::LiveInterface;
-use super::open::Settings;
+use super::settings::{CaptureSettings, Timing};
 use super::sink::Choice;
-use crate::panics;
-use crate::sketch::ring::RingWriter;
+use crate::process::panics;
+use crate::ring::edge_ring::RingWriter;
 
-/// How long a stop, a message or a lost interface may go unnoticed.
-const TICK: Duration = Duration::from_millis(100);
-/// How long a stop still takes what the kernel has, if that never ends.
-const LAST: Duration = Duration::from_millis(300);
-/// How long packets gather that are handed over one by one: each would wake
-/// us otherwise.
-const GATHER: Duration = Duration::from_millis(1);
-/// Interfaces that are told of at once.
-const EVENTS: usize = 256;
+/// Longest time for which a stop still reads packets that the kernel holds.
+const DRAIN_LIMIT: Duration = Duration::from_millis(300);
+/// How long packets are collected if they are not delivered in blocks: otherwise every
+/// packet would wake the thread.
+const COLLECT_TIME: Duration = Duration::from_millis(1);
+/// Most interfaces reported by one wait.
+const MAX_EVENTS: usize = 256;
 
-/// What a capture thread is told. Interfaces go by their names.
+/// A message to a capture thread. Interfaces are identified by name.
 pub enum Message {
-    /// Capture this one, too.
+    /// Start to capture this interface.
     Capture(Box<LiveInterface>),
-    /// Its share or the configuration has changed: capture it like this, and send
-    /// packets through another ring, if there is one.
-    Change(String, Option<RingWriter>, Settings, Choice),
-    /// Something may have happened to it.
-    Look(String),
-    /// Capture it no more.
+    /// Apply other settings, and use another ring if there is one.
+    Change(String, Option<RingWriter>, CaptureSettings, Choice),
+    /// Check the interface, because something may have changed.
+    Check(String),
+    /// End the capture of this interface.
     Drop(String),
 }
 
-/// The way to a capture thread. It ends with the stop it was started with.
+/// Handle of a capture thread. The thread ends when the `stop` it was started with is set.
 pub struct CaptureThread {
     messages: Sender<Message>,
     thread: JoinHandle<anyhow::Result<()>>,
 }
 
 impl CaptureThread {
-    /// Starts one without interfaces.
-    pub fn start(stop: &'static AtomicBool) -> anyhow::Result<Self> {
+    /// Starts a thread without interfaces.
+    pub fn start(timing: Timing, stop: &'static AtomicBool) -> anyhow::Result<Self> {
         let (messages, inbox) = mpsc::channel();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let state = State {
+        let state = ThreadState {
+            timing,
             inbox,
             epoll,
             interfaces: BTreeMap::new(),
@@ -69,63 +67,63 @@ impl CaptureThread {
         Ok(Self { messages, thread })
     }
 
-    /// Tells it something. One that has ended hears nothing, and its end is seen.
-    pub fn tell(&self, message: Message) {
+    /// Sends a message. If the thread has ended, the message is discarded;
+    /// [`Self::has_ended`] reports that.
+    pub fn send(&self, message: Message) {
         let _ = self.messages.send(message);
     }
 
-    /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits for its end.
     pub fn join(self) -> anyhow::Result<()> {
         let ended = self.thread.join();
         ended.map_err(|_| anyhow::anyhow!("a capture thread panicked"))?
     }
 }
 
-/// What the thread works on.
-struct State {
+/// State of the thread.
+struct ThreadState {
+    timing: Timing,
     inbox: Receiver<Message>,
     epoll: OwnedFd,
-    /// By the numbers that events have.
+    /// Interfaces by the numbers used in epoll events.
     interfaces: BTreeMap<u64, LiveInterface>,
-    /// These numbers, by the names of interfaces.
+    /// Numbers by interface name.
     numbers: HashMap<String, u64>,
-    /// Numbers given so far.
+    /// The next number.
     begun: u64,
-    /// The one that is being worked on.
+    /// The interface being processed, for recovery after a panic.
     at: Option<u64>,
 }
 
-impl State {
-    /// Captures until `stop`, then takes what the kernel still has.
+impl ThreadState {
+    /// Captures until `stop` is set, then reads what the kernel still holds.
     fn run(mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         let watched = loop {
-            match panics::caught(|| self.watch(stop)) {
+            match panics::catch(|| self.watch(stop)) {
                 Some(watched) => break watched,
                 None => self.recover(),
             }
         };
-        let until = Instant::now() + LAST;
-        self.hear();
+        let until = Instant::now() + DRAIN_LIMIT;
+        self.take_messages();
         for interface in self.interfaces.values_mut() {
             while interface.drain() > 0 && Instant::now() < until {}
-            interface.count_drops();
+            interface.count_losses();
         }
         watched.context("waiting for packets failed")
     }
 
-    /// Drains whichever interface has packets until `stop`.
+    /// Reads packets of all interfaces that have some, until `stop` is set.
     fn watch(&mut self, stop: &AtomicBool) -> rustix::io::Result<()> {
         let tick = Timespec {
-            tv_sec: 0,
-            tv_nsec: TICK.as_nanos() as i64,
+            tv_sec: self.timing.tick.as_secs() as i64,
+            tv_nsec: self.timing.tick.subsec_nanos().into(),
         };
-        let mut ready: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
-        let (mut looked_at, mut in_blocks) = (Instant::now(), true);
+        let mut ready: Vec<epoll::Event> = Vec::with_capacity(MAX_EVENTS);
+        let (mut checked_at, mut in_blocks) = (Instant::now(), true);
         while !stop.load(Relaxed) {
             ready.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut ready), Some(&tick)) {
@@ -133,7 +131,7 @@ impl State {
                 Err(error) => return Err(error),
             }
             for event in &ready {
-                // Copied, because the kernel packs its events.
+                // Copied because the event is a packed struct.
                 let at = { event.data }.u64();
                 if let Some(interface) = self.interfaces.get_mut(&at) {
                     self.at = Some(at);
@@ -141,21 +139,20 @@ impl State {
                 }
             }
             self.at = None;
-            self.hear();
-            if looked_at.elapsed() >= TICK {
-                self.look_after();
+            self.take_messages();
+            if checked_at.elapsed() >= self.timing.tick {
+                self.check_states();
                 in_blocks = self.interfaces.values().all(LiveInterface::is_in_blocks);
-                looked_at = Instant::now();
+                checked_at = Instant::now();
             }
             if !in_blocks && !ready.is_empty() {
-                thread::sleep(GATHER);
+                thread::sleep(COLLECT_TIME);
             }
         }
         Ok(())
     }
 
-    /// Does what it was told.
-    fn hear(&mut self) {
+    fn take_messages(&mut self) {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
                 Message::Capture(interface) => {
@@ -169,15 +166,15 @@ impl State {
                         interface.change(ring, settings, choice);
                     }
                 }
-                Message::Look(name) => {
+                Message::Check(name) => {
                     if let Some(interface) = self.named(&name) {
-                        interface.look_soon();
+                        interface.check_soon();
                     }
                 }
                 Message::Drop(name) => {
                     if let Some(interface) = self.named(&name) {
                         interface.drain();
-                        interface.count_drops();
+                        interface.count_losses();
                     }
                     let number = self.numbers.remove(&name);
                     number.and_then(|number| self.interfaces.remove(&number));
@@ -190,33 +187,33 @@ impl State {
         self.interfaces.get_mut(self.numbers.get(name)?)
     }
 
-    fn look_after(&mut self) {
+    fn check_states(&mut self) {
         let mut opened = Vec::new();
         for (at, interface) in &mut self.interfaces {
             self.at = Some(*at);
-            opened.extend(interface.look_after().then_some(*at));
+            opened.extend(interface.check_state().then_some(*at));
         }
         self.at = None;
         opened.into_iter().for_each(|at| self.register(at));
     }
 
-    /// Goes on after a panic: the interface that was worked on is opened again, and
-    /// the others are captured as before.
+    /// Continues after a panic: the interface that was being processed is reopened, the
+    /// others are not affected.
     fn recover(&mut self) {
         let at = self.at.take();
         match at.and_then(|at| self.interfaces.get_mut(&at)) {
             Some(interface) => interface.recover(),
-            // Whatever it was may come again at once.
-            None => thread::sleep(TICK),
+            // The cause may occur again at once.
+            None => thread::sleep(self.timing.tick),
         }
     }
 
-    /// Has events tell of a capture that was opened.
+    /// Registers the capture of an interface with epoll.
     fn register(&mut self, at: u64) {
         if let Some(interface) = self.interfaces.get_mut(&at)
             && let Err(error) = interface.register(&self.epoll, at)
         {
-            interface.lose(&error);
+            interface.close_with_error(&error);
         }
     }
 }

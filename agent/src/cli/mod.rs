@@ -1,6 +1,5 @@
-//! The command line; that of what measures and makes the model is in [`model`].
+//! The command line.
 
-mod model;
 mod version;
 
 use std::net::{IpAddr, SocketAddr};
@@ -11,36 +10,35 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crane_model::DeviceChoice;
 
-use crate::capture::filter;
-use crate::capture::pace::Speed;
-use crate::capture::synthetic::Traffic;
 use crate::config::length::WindowLength;
 use crate::config::pattern::Pattern;
 use crate::config::values::socket_address;
-use crate::endpoint::Endpoint;
-use crate::log::LogFormat;
-use crate::sketch::answer::{About, By, WindowName};
+use crate::filter;
+use crate::lines::line::LineFormat;
+use crate::process::log::LogFormat;
+use crate::replay::pace::Speed;
+use crate::replay::synthetic::Traffic;
+use crate::traffic::endpoint::Endpoint;
+use crate::traffic::question::{By, Question, WindowName};
+use crate::traffic::service::filter::ServiceFilter;
 
-pub use model::{CodeKind, Eval, Part, Train};
-
-/// Watches who talks to whom: captures packets, keeps a small sketch of all
-/// pairs of addresses per interface, and exports the heavy hitters to
-/// Prometheus.
+/// Shows which addresses talk to each other: captures packets, keeps a small sketch of all
+/// pairs of addresses per interface, and exports the heavy hitters to Prometheus.
 #[derive(Debug, Parser)]
 #[command(version, long_version = version::long(), about, after_help = VARIABLES, propagate_version = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// Say more on standard error; twice for even more.
+    /// Log more; give it twice for even more.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
-    /// Say only what goes wrong.
+    /// Log errors only.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
@@ -50,43 +48,43 @@ Every key of the configuration file can also be set by a variable:
 CRANE_SECTION_KEY, like CRANE_CAPTURE_SNAPLEN=128. Flags win over variables,
 variables over the file.";
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Capture live traffic and export it.
     ///
-    /// SIGINT and SIGTERM end it. On SIGHUP it reads its configuration again, with names
-    /// and certificates, and acts on what has changed; a mistake changes nothing.
+    /// SIGINT and SIGTERM end it. SIGHUP reloads the configuration, names and certificates;
+    /// if there is an error, nothing changes.
     Run(Run),
-    /// Replay capture files through the same pipeline.
+    /// Analyse capture files.
     Replay(Replay),
-    /// Measure Crane and its rivals on an edge stream.
-    Eval(Eval),
-    /// Train the weights of a sketch on synthetic streams.
-    Train(Train),
-    /// Ask a running agent about a pair, networks or a node.
+    /// Ask a running agent about a pair, a network or an address.
     Query(Query),
-    /// Show who is heavy at a running agent now, live on a terminal.
+    /// Show the heavy hitters of a running agent, live on a terminal.
     Top(Top),
+    /// Write a window of a running agent as lines for other programs.
+    ///
+    /// One line for each window and one for each row of its lists, as JSON Lines or CSV; the
+    /// reference explains the columns. `export.jsonl` has the agent write the same lines into
+    /// a file whenever a window ends.
+    Export(Export),
     /// List the interfaces of this machine.
     Interfaces,
-    /// Check a configuration file, and the variables that are put over it.
+    /// Check a configuration file, and the variables that override it.
     ///
-    /// All that can be checked without opening a device: keys and values, the
-    /// filter, the weights, certificates and users of `export.web_config`, what this
-    /// binary can run on.
+    /// Checks everything that needs no device: keys and values, the filter, the weights,
+    /// certificates and users of `export.web_config`, and which devices this binary supports.
     CheckConfig {
-        /// The file.
+        /// Configuration file.
         file: PathBuf,
     },
     /// Write a sample capture: some hundred hosts, heavy pairs, a scan, a flood.
     Sample {
-        /// Where to write it.
+        /// File to write.
         file: PathBuf,
-        /// What it is like; `skewed` and `hostile` are for measuring speed.
+        /// Kind of traffic; `skewed` and `hostile` are for measuring speed.
         #[arg(long, value_enum, default_value_t = Traffic::Office)]
         kind: Traffic,
-        /// How many packets.
+        /// Number of packets.
         #[arg(long, default_value_t = 60_000)]
         packets: u64,
         /// The same seed gives the same file.
@@ -95,7 +93,7 @@ pub enum Command {
     },
     /// Write the manual page of a command, for `man -l -`.
     Man {
-        /// The command. Default: the page of the program.
+        /// Command. Default: the page of the program.
         #[arg(conflicts_with = "dir")]
         command: Option<String>,
         /// Write all pages into this directory.
@@ -104,7 +102,7 @@ pub enum Command {
     },
     /// Write a completion script for a shell.
     Completions {
-        /// The shell.
+        /// Shell.
         shell: clap_complete::Shell,
     },
 }
@@ -119,19 +117,19 @@ pub struct Run {
     /// (`/^veth/`); may be given several times. Default: all that are up.
     #[arg(short, long = "interface", value_name = "IFACE")]
     pub interfaces: Vec<Pattern>,
-    /// Interface not to capture on, in the same way.
+    /// Interface not to capture on, written in the same way.
     #[arg(short = 'x', long, value_name = "IFACE")]
     pub exclude: Vec<Pattern>,
-    /// Where to serve metrics; may be given several times.
+    /// Address and port to serve metrics at; may be given several times.
     #[arg(long, value_name = "ADDR:PORT", value_parser = socket_address)]
     pub listen: Vec<SocketAddr>,
     /// Length of a window, like 60s or 5m.
     #[arg(long, value_name = "LENGTH")]
     pub window: Option<WindowLength>,
-    /// Directory in which windows are saved, for the next run to go on with them.
+    /// Directory in which windows are saved, so that the next run continues them.
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Keep all capabilities. Otherwise only CAP_NET_RAW is kept, which captures.
+    /// Keep all capabilities. Default: only CAP_NET_RAW is kept, which is needed to capture.
     #[arg(long)]
     pub keep_privileges: bool,
     #[command(flatten)]
@@ -142,14 +140,14 @@ pub struct Run {
 #[derive(Debug, Args)]
 pub struct Replay {
     /// Capture files (pcap or pcapng, also .gz and .zst), directories of them, or
-    /// `-` for standard input. Content decides, not the name.
+    /// `-` for standard input. The format is detected by content, not by name.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Configuration file; flags override it.
     #[arg(short, long, value_name = "FILE", env = "CRANE_CONFIG")]
     pub config: Option<PathBuf>,
     /// Only packets that match this filter, in tcpdump's language; overrides
-    /// `capture.filter`. All others are as if they were not in the file.
+    /// `capture.filter`. All others are treated as if they were not in the file.
     #[arg(long, value_name = "EXPR", value_parser = filter::parse)]
     pub filter: Option<String>,
     /// `max`, or a factor: 1 replays as fast as it was captured, 10 ten times as fast;
@@ -159,49 +157,50 @@ pub struct Replay {
     /// `whole`, or the length of a window in packet time, like 60s.
     #[arg(long, value_name = "LENGTH", default_value = "whole", value_parser = replay_window)]
     pub window: ReplayWindow,
-    /// Count exactly, too, and show how far off the sketch is.
+    /// Also count exactly, and show the error of the sketch.
     #[arg(long)]
     pub verify: bool,
-    /// Decode only: what the sketch costs is the difference.
+    /// Decode only, to measure the cost of the sketch.
     #[arg(long, hide = true)]
     pub no_sketch: bool,
-    /// How many pairs, sources and destinations to show. Default: 10, or `export.top`.
+    /// Number of pairs, sources and destinations to show. Default: 10, or `export.top`.
     #[arg(long, value_name = "K", value_parser = count)]
     pub top: Option<NonZero<usize>>,
-    /// By what to order them: packets or bytes.
-    #[arg(long, value_enum, default_value_t = By::Packets)]
-    pub sort: By,
-    /// Show conversations, too: both directions between two addresses in one row;
-    /// and both directions of what --ask asks for.
+    /// Order: packets or bytes. Default: bytes in tables, packets in JSON.
+    #[arg(long, value_enum)]
+    pub sort: Option<By>,
+    /// Also show conversations, with both directions between two addresses in one row, and
+    /// both directions of the answers to --ask.
     #[arg(long)]
     pub both: bool,
     /// Ask about a pair, like 10.0.0.1,10.0.0.2, about networks, by prefix or
-    /// configured name, like '10.0.0.0/8,*', or all that an address sent and received;
-    /// may be given several times. The answer is an estimate, the interval that holds
-    /// the truth in nine of ten cases (90 %), and what is certain.
-    #[arg(long, value_name = "SRC,DST|IP")]
-    pub ask: Vec<About>,
-    /// How to show them.
+    /// configured name, like '10.0.0.0/8,*', about an AS, like 'AS64496,*', about a service of
+    /// them, like '10.0.0.0/8,*,443' or 10.0.0.1,10.0.0.2,tcp/443, or about all traffic of an
+    /// address; may be given several times. The answer has an estimate, its 90 % interval,
+    /// and the guaranteed bounds.
+    #[arg(long, value_name = "SRC,DST[,SERVICE]|IP")]
+    pub ask: Vec<Question>,
+    /// Output format.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
     /// Show all digits in the table, not 12.3 k or 4.5 MiB.
     #[arg(long)]
     pub exact: bool,
-    /// Write a page, too, that shows the capture in a browser: one file with all
-    /// data inside. With --window it has a chart.
+    /// Also write a self-contained HTML page with the results. With --window it has a
+    /// chart.
     #[arg(long, value_name = "FILE.html", conflicts_with_all = ["serve", "repeat"])]
     pub report: Option<PathBuf>,
-    /// Serve metrics meanwhile, and after the last packet until stopped.
+    /// Serve metrics during the replay, and after the last packet until stopped.
     #[arg(long)]
     pub serve: bool,
-    /// Take all files together, in the order of time, as one capture; a folder of
-    /// rotated captures gives one report.
+    /// Read all files as one capture in the order of time, for example a directory of
+    /// rotated captures.
     #[arg(long, conflicts_with = "repeat")]
     pub merge: bool,
-    /// Start again at the end, until stopped.
+    /// Start again at the end of the files, until stopped.
     #[arg(long = "loop")]
     pub repeat: bool,
-    /// Where to serve metrics; may be given several times.
+    /// Address and port to serve metrics at; may be given several times.
     #[arg(long, value_name = "ADDR:PORT", requires = "serve", value_parser = socket_address)]
     pub listen: Vec<SocketAddr>,
     #[command(flatten)]
@@ -213,29 +212,38 @@ pub struct Replay {
 #[command(
     after_help = QUERY_ANSWER,
     override_usage = QUERY_USAGE,
-    group = clap::ArgGroup::new("whom").args(["src", "node"]).required(true)
+    group = clap::ArgGroup::new("whom").args(["src", "dst", "node", "port", "service"])
+        .required(true).multiple(true)
 )]
 pub struct Query {
-    /// Who sends: an address, a prefix like 10.0.0.0/8, a configured name, or `*` for
-    /// anyone.
-    #[arg(long, value_name = "SRC", requires = "dst")]
+    /// Source: an address, a prefix like 10.0.0.0/8, a configured name, an AS like AS64496,
+    /// or `*` for any address, which is the default if only --dst is given.
+    #[arg(long, value_name = "SRC")]
     pub src: Option<Endpoint>,
-    /// Who receives, in the same way.
-    #[arg(long, value_name = "DST", requires = "src")]
+    /// Destination, written in the same way; `*` if only --src is given.
+    #[arg(long, value_name = "DST")]
     pub dst: Option<Endpoint>,
-    /// The other direction, too.
-    #[arg(long, conflicts_with = "node")]
+    /// Include the other direction.
+    #[arg(long, requires = "src")]
     pub both: bool,
-    /// All that this node sends and receives.
-    #[arg(long, value_name = "IP", conflicts_with_all = ["src", "dst"], value_parser = address)]
+    /// All traffic that this address sends and receives.
+    #[arg(long, value_name = "IP", conflicts_with_all = ["src", "dst", "both"], value_parser = address)]
     pub node: Option<IpAddr>,
+    /// Only packets of this port of a server, whatever the protocol. Without --src and --dst:
+    /// the pairs that have most of them.
+    #[arg(long, value_name = "PORT", conflicts_with = "node")]
+    pub port: Option<u16>,
+    /// The same for a service: tcp/443, a name like https, or a protocol like icmp.
+    #[arg(long, value_name = "SERVICE", conflicts_with_all = ["node", "port"])]
+    pub service: Option<ServiceFilter>,
     #[command(flatten)]
     pub ask: Ask,
 }
 
-/// The two ways to ask.
+/// The two forms of the command.
 const QUERY_USAGE: &str = "\
-crane-agent query --src <SRC> --dst <DST> [--both] [OPTIONS]
+crane-agent query [--src <SRC>] [--dst <DST>] [--both] [--port <PORT> | --service <SERVICE>] [OPTIONS]
+       crane-agent query --port <PORT> | --service <SERVICE> [OPTIONS]
        crane-agent query --node <IP> [OPTIONS]";
 
 const QUERY_ANSWER: &str = "\
@@ -245,24 +253,27 @@ An answer is an estimate, the interval that holds the truth in nine of ten cases
 /// `crane-agent top`
 #[derive(Debug, Args)]
 pub struct Top {
-    /// By what to order: packets or bytes.
-    #[arg(long, value_enum, default_value_t = By::Packets)]
-    pub by: By,
-    /// Print the lists once, as where the output is no terminal.
+    /// Order: packets or bytes. Default: bytes, in JSON packets.
+    #[arg(long, value_enum)]
+    pub by: Option<By>,
+    /// Begin with all interfaces in one view. Their packets are not added up.
+    #[arg(short, long, conflicts_with = "interface")]
+    pub all: bool,
+    /// Print the lists once and exit. Default if the output is not a terminal.
     #[arg(long)]
     pub once: bool,
-    /// How often to ask the agent.
+    /// Interval between updates.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     #[command(flatten)]
     pub ask: Ask,
 }
 
-/// Flags of everything that asks a running agent.
+/// `crane-agent export`
 #[derive(Debug, Args)]
-pub struct Ask {
-    /// The agent: host:port, also as the address that its log names, https://host:port,
-    /// or the path of its unix socket.
+pub struct Export {
+    /// Address of the agent: host:port, a URL like https://host:port, or the path of its
+    /// unix socket.
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:9732")]
     pub agent: String,
     #[command(flatten)]
@@ -270,11 +281,32 @@ pub struct Ask {
     /// Only this interface.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
-    /// Which window. Default: the last complete one, the current one until there is one;
-    /// where `top` is live, the current one.
+    /// Window. Default: the last complete one, or the current one if none is complete; the
+    /// column `complete` says which.
     #[arg(long, value_enum)]
     pub window: Option<WindowName>,
-    /// How to show the answer.
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = LineFormat::Jsonl)]
+    pub format: LineFormat,
+}
+
+/// Flags of commands that ask a running agent.
+#[derive(Debug, Args)]
+pub struct Ask {
+    /// Address of the agent: host:port, a URL like https://host:port, or the path of its
+    /// unix socket.
+    #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:9732")]
+    pub agent: String,
+    #[command(flatten)]
+    pub credentials: Credentials,
+    /// Only this interface.
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// Window. Default: the last complete one, or the current one if none is complete; the
+    /// current one if `top` is live.
+    #[arg(long, value_enum)]
+    pub window: Option<WindowName>,
+    /// Output format.
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     pub format: ReportFormat,
     /// Show all digits in the table, not 12.3 k or 4.5 MiB.
@@ -282,58 +314,78 @@ pub struct Ask {
     pub exact: bool,
 }
 
-/// What a protected agent wants to see; its unix socket needs none of it.
+/// Credentials for a protected agent. Its unix socket needs none.
 #[derive(Debug, Default, Args)]
 pub struct Credentials {
-    /// Who asks. The password is in the variable CRANE_PASSWORD or in a file.
+    /// User name. The password is read from the variable CRANE_PASSWORD or from a file.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The first line of this file is the password.
+    /// File whose first line is the password.
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// Whom to trust with the agent's certificate. Default: whom this machine trusts.
+    /// CA file that verifies the agent. Default: the CAs of this machine.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// A certificate of our own, for an agent that wants one.
+    /// Client certificate (mTLS).
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// Key of the client certificate.
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
 }
 
-/// Flags of everything that has a sketch.
+/// Flags of commands that have a sketch.
 #[derive(Debug, Default, Args)]
 pub struct SketchArgs {
     /// Where the sketch runs: auto, cpu, cpu-tensor or cuda:N.
     #[arg(long)]
     pub device: Option<DeviceChoice>,
-    /// Seed of everything random: the same seed gives the same numbers. Default: 1;
-    /// `run` draws a key that nobody knows from the operating system.
+    /// Seed of all random numbers: the same seed gives the same results. Default: 1; `run`
+    /// uses a random key of the operating system.
     #[arg(long)]
     pub seed: Option<u64>,
 }
 
+impl Query {
+    /// Returns the services it is about, if not all.
+    pub fn services(&self) -> Option<ServiceFilter> {
+        let port = self.port.map(ServiceFilter::port);
+        self.service.clone().or(port)
+    }
+}
+
 impl SketchArgs {
-    /// The seed where results shall be the same every time.
+    /// Returns the seed, with a fixed default for reproducible results.
     pub fn seed(&self) -> u64 {
         self.seed.unwrap_or(1)
     }
 }
 
-/// How a report is written.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// For people.
+    /// Text tables.
     Table,
-    /// For programs.
+    /// JSON for programs.
     Json,
+    /// Comma-separated values: the columns of `crane-agent export`.
+    Csv,
 }
 
-/// Over which time a replay summarises.
+impl ReportFormat {
+    /// What lists are ordered by if nothing is asked for. JSON never changes.
+    pub fn order(self, asked: Option<By>) -> By {
+        asked.unwrap_or(match self {
+            Self::Table => By::Bytes,
+            Self::Json | Self::Csv => By::Packets,
+        })
+    }
+}
+
+/// Windows of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayWindow {
-    /// All of it.
+    /// One window for the whole capture.
     Whole,
     /// Windows of this length.
     Length(WindowLength),

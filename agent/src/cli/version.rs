@@ -1,14 +1,13 @@
-//! What `--version` says beyond the number: all that decides what the same
-//! packets are answered with.
+//! The long output of `--version`: everything that affects results for the same packets.
 
 use std::sync::LazyLock;
 
 use crane_model::DeviceChoice;
 
 use crate::config::{Config, Profile};
-use crate::sketch::weights;
+use crate::sketches::weights;
 
-/// The version, how it was built, weights, devices. Opens nothing.
+/// Returns version, build settings, weights and devices. Opens no device.
 pub fn long() -> &'static str {
     static LONG: LazyLock<String> = LazyLock::new(|| {
         let number = env!("CARGO_PKG_VERSION");

@@ -5,97 +5,192 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::cli::{Ask, Query, ReportFormat, Top};
-use crate::columns::Columns;
-use crate::endpoint::{Between, Endpoint};
+use crate::cli::{Ask, Credentials, Export, Query, ReportFormat, Top};
 use crate::http::answers::{
-    self, FlowAnswer, HeavyHitters, HeavyNode, HeavyPair, HeavyService, NodeAnswer, WindowTime,
+    self, FlowAnswer, HeavyHitters, InterfaceService, NodeAnswer, ServiceAnswer,
 };
 use crate::http::client::{self, Agent};
-use crate::names::show;
-use crate::plain;
-use crate::report;
-use crate::sketch::answer::{By, WindowName};
-use crate::sketch::estimate::Estimate;
-use crate::terminal;
+use crate::lines::answer::Ends;
+use crate::lines::line::{Line, LineFormat};
+use crate::lines::window::Of;
+use crate::lookup::AddressInfo;
+use crate::report::{self, lists::Trust};
+use crate::text::units::{self, Units};
+use crate::text::{plain, terminal};
 use crate::top;
-use crate::units::{self, Units};
+use crate::traffic::endpoint::{Between, Endpoint};
+use crate::traffic::question::{By, WindowName};
+use crate::window::estimate::Estimate;
+use crate::window::list::Numbers;
+use crate::window::state::WindowTime;
 
-/// Where the password is that goes with --user, if in no file.
+/// Variable with the password for --user.
 const PASSWORD: &str = "CRANE_PASSWORD";
 
-/// Asks about a pair, networks or a node.
 pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     let mut parameters = common(&args.ask);
     let mut add = |name, value: Option<String>| {
         parameters.extend(value.map(|value| (name, value)));
     };
-    add("src", args.src.as_ref().map(Endpoint::to_string));
-    add("dst", args.dst.as_ref().map(Endpoint::to_string));
+    let has_ends = args.src.is_some() || args.dst.is_some();
+    if has_ends {
+        let end = |end: &Option<Endpoint>| Some(end.as_ref().unwrap_or(&Endpoint::Any).to_string());
+        add("src", end(&args.src));
+        add("dst", end(&args.dst));
+    }
     add("both", args.both.then(|| true.to_string()));
     add("ip", args.node.map(|ip| ip.to_string()));
-    let agent = &agent(&args.ask)?;
+    add(
+        "service",
+        args.services().map(|service| service.to_string()),
+    );
+    let agent = &agent(&args.ask.agent, &args.ask.credentials)?;
+    if args.node.is_none() && !has_ends {
+        return query_service(args, agent, &parameters, out);
+    }
+    // They are a part of every answer that is not about one of them.
+    if args.services().is_none() {
+        parameters.push(("services", true.to_string()));
+    }
     if args.node.is_some() {
         let answer: NodeAnswer = client::get(agent, answers::NODE, &parameters)?;
-        refuse_none(&args.ask, &answer.interfaces)?;
+        refuse_none(args.ask.window, &answer.interfaces)?;
         if args.ask.format == ReportFormat::Json {
             return write_json(out, &answer);
         }
-        if answer.name.is_some() {
-            writeln!(out, "  {}", show(answer.ip, answer.name.as_deref()))?;
+        if args.ask.format == ReportFormat::Csv {
+            let lines = answer.interfaces.iter().flat_map(|node| {
+                let of = of(&node.interface, node.window, &node.state.time);
+                of.node(answer.ip, answer.name.as_deref(), &node.node)
+            });
+            return write_csv(out, &lines.collect::<Vec<_>>());
+        }
+        let shown = answer.info.show(answer.ip, answer.name.as_deref());
+        if shown != answer.ip.to_string() {
+            writeln!(out, "  {shown}")?;
         }
         let mut table = EstimateTable::new(&args.ask);
         for node in &answer.interfaces {
-            let peers = [("to", &node.fan_out), ("from", &node.fan_in)];
+            let known = &node.node;
+            let peers = [("to", &known.fan_out), ("from", &known.fan_in)];
             let [to, from] = peers.map(|(way, fan)| report::answer::peers(way, fan, table.units));
-            let place = place(&node.interface, node.window, &node.time);
-            table.push(&place, "sent", &node.sent, to);
-            table.push(&place, "received", &node.received, from);
+            let services = known.services.clone().unwrap_or_default();
+            let place = place(&node.interface, node.window, &node.state.time);
+            let of = report::services::lines(&services.sent, &known.sent, table.units);
+            table.push(&place, "sent", &known.sent, to.into_iter().chain(of));
+            let of = report::services::lines(&services.received, &known.received, table.units);
+            table.push(
+                &place,
+                "received",
+                &known.received,
+                from.into_iter().chain(of),
+            );
         }
         return table.write(out);
     }
     let answer: FlowAnswer = client::get(agent, answers::FLOW, &parameters)?;
-    refuse_none(&args.ask, &answer.interfaces)?;
+    refuse_none(args.ask.window, &answer.interfaces)?;
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
+    }
+    if args.ask.format == ReportFormat::Csv {
+        let ends = Ends {
+            src: &answer.src,
+            dst: &answer.dst,
+            names: &answer.names,
+        };
+        let lines = answer.interfaces.iter().flat_map(|one| {
+            let flow = &one.flow;
+            let of = of(&one.interface, one.window, &one.time);
+            of.flow(&ends, &flow.estimate, flow.back.as_ref())
+        });
+        return write_csv(out, &lines.collect::<Vec<_>>());
     }
     let ends = Between {
         src: answer.src,
         dst: answer.dst,
     };
-    // Of a pair, who asked knows all but the names of its networks.
+    let on = answer.service.iter().map(|service| format!(", {service}"));
+    let on: String = on.collect();
+    // For a pair the user knows everything but the names.
     let is_pair = ends.pair().is_some();
-    if !is_pair || answer.names.src_name.is_some() {
-        writeln!(out, "  {}", ends.show(&answer.names))?;
+    let info = answer.info.each();
+    let is_known = info.iter().any(|info| *info != AddressInfo::default());
+    if !is_pair || answer.names.src_name.is_some() || is_known {
+        writeln!(out, "  {}", ends.show(&answer.names, info))?;
     }
     let mut table = EstimateTable::new(&args.ask);
     for flow in &answer.interfaces {
         let what = match (args.both, is_pair) {
-            (true, _) => "there",
+            (true, _) => "src → dst",
             (false, true) => "pair",
             (false, false) => "sent",
         };
+        let known = &flow.flow;
         let place = place(&flow.interface, flow.window, &flow.time);
-        table.push(&place, what, &flow.estimate, None);
-        if let Some(back) = &flow.back {
-            table.push(&place, "back", back, None);
+        let of = known.services.as_deref().unwrap_or_default();
+        let of = report::services::lines(of, &known.estimate, table.units);
+        table.push(&place, &format!("{what}{on}"), &known.estimate, of);
+        if let Some(back) = &known.back {
+            table.push(&place, &format!("dst → src{on}"), back, None);
         }
     }
     table.write(out)
 }
 
-/// Before the first window is complete nothing is known of the last one, which
-/// an empty table would not tell.
-fn refuse_none<T>(ask: &Ask, interfaces: &[T]) -> anyhow::Result<()> {
+/// Asks which pairs have a service.
+fn query_service(
+    args: &Query,
+    agent: &Agent,
+    parameters: &[(&'static str, String)],
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let answer: ServiceAnswer = client::get(agent, answers::SERVICE, parameters)?;
+    refuse_none(args.ask.window, &answer.interfaces)?;
+    if args.ask.format == ReportFormat::Json {
+        return write_json(out, &answer);
+    }
+    if args.ask.format == ReportFormat::Csv {
+        let lines = answer.interfaces.iter().flat_map(|one| {
+            let of = of(&one.interface, one.window, &one.state.time);
+            of.pairs_of_service(&one.service, By::Packets)
+        });
+        return write_csv(out, &lines.collect::<Vec<_>>());
+    }
+    for InterfaceService {
+        interface,
+        window,
+        state,
+        service,
+    } in &answer.interfaces
+    {
+        let mut table = EstimateTable::new(&args.ask);
+        let place = place(interface, *window, &state.time);
+        table.push(&place, &answer.service, &service.estimate, None);
+        table.write(out)?;
+        let numbers = Numbers {
+            units: table.units,
+            by: By::Packets,
+            total: [service.estimate.packets, service.estimate.bytes],
+            seconds: None,
+        };
+        report::services::write_pairs(out, service, &numbers)?;
+    }
+    Ok(())
+}
+
+/// Returns an error if no interface has a complete window yet, because an empty table would not say
+/// why it is empty.
+fn refuse_none<T>(window: Option<WindowName>, interfaces: &[T]) -> anyhow::Result<()> {
     anyhow::ensure!(
-        !interfaces.is_empty() || ask.window != Some(WindowName::Last),
+        !interfaces.is_empty() || window != Some(WindowName::Last),
         "no window is complete yet; ask again later, or about what there is so far with \
          --window current"
     );
     Ok(())
 }
 
-/// An interface and the window that answers for it, with its time.
+/// Interface, window and its time.
 fn place(interface: &str, window: WindowName, time: &WindowTime) -> String {
     let (interface, window) = (plain::text(interface), window.name());
     let when = time.start.map_or_else(String::new, |start| {
@@ -105,7 +200,7 @@ fn place(interface: &str, window: WindowName, time: &WindowTime) -> String {
     format!("{interface} ({window} window{when})")
 }
 
-/// What interfaces know, for people: a line on whom, then the answer in words.
+/// Answers of interfaces as text: a title for each, then its lines.
 struct EstimateTable {
     lines: Vec<String>,
     units: Units,
@@ -119,14 +214,20 @@ impl EstimateTable {
         }
     }
 
-    fn push(&mut self, place: &str, what: &str, estimate: &Estimate, peers: Option<String>) {
-        let never = match what {
-            "pair" => "never occurred",
-            _ => "nothing, for certain",
+    fn push(
+        &mut self,
+        place: &str,
+        what: &str,
+        estimate: &Estimate,
+        more: impl IntoIterator<Item = String>,
+    ) {
+        let never = match what.starts_with("pair") {
+            true => "never occurred",
+            false => "no packets (exact)",
         };
         let answer = report::answer::lines(estimate, None, never, self.units);
         self.lines.push(format!("{place}, {what}"));
-        let answer = answer.into_iter().chain(peers);
+        let answer = answer.into_iter().chain(more);
         self.lines.extend(answer.map(|line| format!("  {line}")));
     }
 
@@ -136,56 +237,51 @@ impl EstimateTable {
     }
 }
 
-/// Shows who is heavy: live on a terminal, else once.
+/// Shows the lists: live on a terminal, otherwise once.
 pub fn top(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
-    if args.once || args.ask.format == ReportFormat::Json || !terminal::is_live() {
+    if args.once || args.ask.format != ReportFormat::Table || !terminal::is_live() {
         return top_once(args, out);
     }
     top::run(top::Options {
-        agent: agent(&args.ask)?,
+        agent: agent(&args.ask.agent, &args.ask.credentials)?,
         interface: args.ask.interface.clone(),
-        // What moves is the current one.
+        // The live view shows the current window.
         window: args.ask.window.unwrap_or(WindowName::Current),
-        by: args.by,
+        all: args.all,
+        by: args.ask.format.order(args.by),
         units: Units::of(args.ask.exact),
         interval: args.interval,
         colours: terminal::has_colours(io::stdout().is_terminal()),
     })
 }
 
-/// Prints who is heavy.
 fn top_once(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
     let mut parameters = common(&args.ask);
-    let by = match args.by {
-        By::Bytes => "bytes",
-        By::Packets => "packets",
-    };
-    parameters.push(("by", by.into()));
-    let answer: HeavyHitters =
-        client::get(&agent(&args.ask)?, answers::HEAVY_HITTERS, &parameters)?;
-    refuse_none(&args.ask, &answer.interfaces)?;
+    let by = args.ask.format.order(args.by);
+    parameters.push(("by", by.name().into()));
+    let agent = agent(&args.ask.agent, &args.ask.credentials)?;
+    let answer: HeavyHitters = client::get(&agent, answers::HEAVY_HITTERS, &parameters)?;
+    refuse_none(args.ask.window, &answer.interfaces)?;
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
     }
+    if args.ask.format == ReportFormat::Csv {
+        let lines = answer.interfaces.iter().flat_map(|one| {
+            let of = of(&one.interface, one.window, &one.state.time);
+            of.lines(&one.state, &[&one.lists])
+        });
+        return write_csv(out, &lines.collect::<Vec<_>>());
+    }
     let units = Units::of(args.ask.exact);
     for interface in &answer.interfaces {
-        let state = &interface.state;
+        let (state, lists) = (&interface.state, &interface.lists);
         let seconds = state.seen_seconds();
         let per_second = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
-        write!(
-            out,
-            "{} ({} window",
-            plain::text(&interface.interface),
-            interface.window.name(),
-        )?;
-        match state.start {
-            Some(start) => writeln!(
-                out,
-                ")\n  {}, {}",
-                units::time(start),
-                units::duration(state.seconds)
-            )?,
-            None => writeln!(out, ")")?,
+        let (name, window) = (plain::text(&interface.interface), interface.window.name());
+        writeln!(out, "{name} ({window} window), by {}", by.name())?;
+        if let Some(start) = state.time.start {
+            let lasted = units::duration(state.time.seconds);
+            writeln!(out, "  {}, {lasted}", units::time(start))?;
         }
         let (packets, bytes) = (units.count(state.packets), units.bytes(state.bytes));
         match per_second(state.packets).zip(per_second(state.bytes)) {
@@ -197,53 +293,57 @@ fn top_once(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
             )?,
             None => writeln!(out, "  {packets} packets, {bytes}")?,
         }
-        let pair = |pair: &HeavyPair| {
-            let [src, dst] = pair.names.show(pair.src, pair.dst);
-            let service = pair.service.map_or_else(String::new, |one| one.to_string());
-            (vec![format!("{src} → {dst}"), service], pair.estimate)
+        let numbers = Numbers {
+            units,
+            by,
+            total: [state.packets, state.bytes],
+            seconds: Some(seconds),
         };
-        let node = |node: &HeavyNode| (vec![show(node.ip, node.name.as_deref())], node.estimate);
-        let service = |one: &HeavyService| (vec![one.service.to_string()], one.estimate);
-        let rate = |estimate: &Estimate| per_second(estimate.bytes);
-        let mut list = |titles: &[&str], entries: Vec<(Vec<String>, Estimate)>| {
-            write_list(out, units, titles, entries, rate)
-        };
-        let pairs = interface.pairs.iter().map(pair);
-        list(&["pairs", "service"], pairs.collect())?;
-        list(&["sources"], interface.sources.iter().map(node).collect())?;
-        let destinations = interface.destinations.iter().map(node);
-        list(&["destinations"], destinations.collect())?;
-        let services = interface.services.iter().map(service);
-        list(&["services"], services.collect())?;
-        report::fans::write(out, &interface.fans, units)?;
+        if state.packets > 0 {
+            let trust = Trust {
+                exact: state.exact,
+                pairs: state.distinct_pairs,
+                sampled: false,
+            };
+            trust.write(out, lists, &numbers)?;
+        }
+        report::lists::write(out, lists, &numbers, None)?;
         writeln!(out)?;
     }
     Ok(())
 }
 
-/// A list with the bytes a second of each entry that was counted.
-fn write_list(
-    out: &mut impl Write,
-    units: Units,
-    titles: &[&str],
-    entries: Vec<(Vec<String>, Estimate)>,
-    rate: impl Fn(&Estimate) -> Option<f64>,
-) -> anyhow::Result<()> {
-    if entries.is_empty() {
-        return Ok(());
+/// Writes a window of each interface as lines.
+pub fn export(args: &Export, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut parameters = vec![("format", args.format.name().into())];
+    let interface = args
+        .interface
+        .iter()
+        .map(|name| ("interface", name.clone()));
+    parameters.extend(interface);
+    parameters.extend(args.window.map(|window| ("window", window.name().into())));
+    let agent = agent(&args.agent, &args.credentials)?;
+    let lines = client::get_text(&agent, answers::EXPORT, &parameters)?;
+    if lines.len() == args.format.head().len() {
+        refuse_none(args.window, &[(); 0])?;
     }
-    let mut table = Columns::new(titles, &["packets", "bytes", "rate"]);
-    for (mut cells, estimate) in entries {
-        let rate = rate(&estimate).map(|bytes| units.bits_per_second(8.0 * bytes));
-        cells.extend([
-            units.count(estimate.packets),
-            units.bytes(estimate.bytes),
-            rate.unwrap_or_else(|| "–".into()),
-        ]);
-        table.push(cells);
+    out.write_all(lines.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Which window an interface has answered for.
+fn of<'a>(interface: &'a str, window: WindowName, time: &'a WindowTime) -> Of<'a> {
+    Of {
+        host: None,
+        interface,
+        complete: window == WindowName::Last,
+        time,
     }
-    writeln!(out)?;
-    Ok(table.write(out)?)
+}
+
+fn write_csv(out: &mut impl Write, lines: &[Line]) -> anyhow::Result<()> {
+    let csv = LineFormat::Csv;
+    Ok(write!(out, "{}{}", csv.head(), csv.text(lines))?)
 }
 
 fn write_json(out: &mut impl Write, answer: &impl Serialize) -> anyhow::Result<()> {
@@ -252,9 +352,8 @@ fn write_json(out: &mut impl Write, answer: &impl Serialize) -> anyhow::Result<(
     Ok(writeln!(out)?)
 }
 
-/// The agent that is meant, with the password from a file or a variable.
-fn agent(ask: &Ask) -> anyhow::Result<Agent> {
-    let given = &ask.credentials;
+/// The agent at this address, with the password from a file or a variable.
+fn agent(at: &str, given: &Credentials) -> anyhow::Result<Agent> {
     let password = || match &given.password_file {
         Some(path) => {
             let shown = || format!("{} cannot be read", path.display());
@@ -269,7 +368,7 @@ fn agent(ask: &Ask) -> anyhow::Result<Agent> {
         .clone()
         .map(|user| anyhow::Ok((user, password()?)));
     Ok(Agent {
-        at: ask.agent.clone(),
+        at: at.into(),
         login: login.transpose()?,
         ca: given.ca.clone(),
         identity: given.cert.clone().zip(given.key.clone()),

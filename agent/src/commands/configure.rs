@@ -1,41 +1,21 @@
-//! The configuration of a command, checked as far as that opens nothing.
+//! Reads and checks the configuration of a command without opening anything.
 
 use std::path::PathBuf;
 
-use crate::capture::filter;
 use crate::cli::{Run, SketchArgs};
-use crate::config::{Config, ConfigError, Loaded, Places, Profile};
+use crate::config::{self, Config, ConfigError, KeyLocations, Loaded, Only, Profile};
+use crate::filter;
 use crate::http;
-use crate::sketch::weights;
+use crate::sketches::weights;
 
-/// Keys about interfaces, which files have none of.
-const OF_INTERFACES: [&str; 7] = [
-    "capture.interfaces",
-    "capture.exclude",
-    "capture.snaplen",
-    "capture.promiscuous",
-    "window.length",
-    "state.directory",
-    "state.interval",
-];
-/// Keys about what is served over HTTP.
-const OF_SERVING: [&str; 6] = [
-    "export.listen",
-    "export.socket",
-    "export.web_config",
-    "export.hosts",
-    "export.anonymise",
-    "export.watch",
-];
-
-/// Defaults, then the file, the environment, the flags of the sketch. Flags
-/// that are put over it need a [`check`] after that.
+/// Combines defaults, file, environment and flags of the sketch. After further flags, [`check`] has
+/// to be called.
 pub fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<Loaded> {
     let mut loaded = Loaded::from(file)?;
-    if !loaded.strangers.is_empty() {
+    if !loaded.unknown_variables.is_empty() {
         tracing::warn!(
             "ignored, as they are none of crane-agent's variables: {}",
-            loaded.strangers.join(", ")
+            loaded.unknown_variables.join(", ")
         );
     }
     let device = &mut loaded.config.sketch.device;
@@ -43,8 +23,7 @@ pub fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<L
     Ok(loaded)
 }
 
-/// The configuration of a live capture, at its start and whenever it is read again:
-/// what the flags say is put over it, and it is checked.
+/// The configuration of a live capture with all flags, checked. Used at the start and by a reload.
 pub fn configure_run(args: &Run) -> anyhow::Result<Config> {
     let loaded = configure(args.config.as_ref(), &args.sketch)?;
     let mut config = loaded.config;
@@ -61,19 +40,23 @@ pub fn configure_run(args: &Run) -> anyhow::Result<Config> {
     if !args.exclude.is_empty() {
         config.capture.exclude.clone_from(&args.exclude);
     }
-    check(&config, &loaded.places)?;
+    check(&config, &loaded.locations)?;
     Ok(config)
 }
 
-/// Names the keys that are set and mean nothing to a replay, which may serve
-/// what it knows or not, and let packets wait for a full batch only so long.
+/// Logs the keys that are set but have no effect on a replay. Some have an effect if it serves HTTP
+/// or waits for batches.
 pub fn name_useless(loaded: &Loaded, serves: bool, lingers: bool) {
-    let is_useless = |key: &&str| match *key {
-        "sketch.linger_ms" => !lingers,
-        key => OF_INTERFACES.contains(&key) || !serves && OF_SERVING.contains(&key),
-    };
-    let useless = loaded.keys.iter().map(String::as_str).filter(is_useless);
-    let useless = useless.map(|key| match key {
+    let useless = config::keys().filter(|key| match key.only {
+        None => false,
+        Some(Only::Live) => true,
+        Some(Only::Serving) => !serves,
+        Some(Only::Lingering) => !lingers,
+    });
+    let given = useless
+        .map(|key| key.path())
+        .filter(|key| loaded.keys.iter().any(|set| set == key));
+    let useless = given.map(|key| match key {
         "window.length" => "window.length (use --window)",
         key => key,
     });
@@ -83,16 +66,16 @@ pub fn name_useless(loaded: &Loaded, serves: bool, lingers: bool) {
     }
 }
 
-/// Everything that can be wrong with the values of a configuration, apart from
-/// what only an open device tells; errors name where the key is written.
-pub fn check(config: &Config, places: &Places) -> anyhow::Result<()> {
+/// Checks all values as far as that is possible without opening the device. Errors name where a key
+/// is set.
+pub fn check(config: &Config, locations: &KeyLocations) -> anyhow::Result<()> {
     if let Some(expression) = &config.capture.filter {
-        let place = format!("{} = {expression:?}", places.of("capture.filter"));
+        let place = format!("{} = {expression:?}", locations.of("capture.filter"));
         filter::check(expression).map_err(|refusal| refusal.into_error(place))?;
     }
     let device = config.sketch.device;
     let fault = |error| {
-        let place = format!("{} = \"{device}\"", places.of("sketch.device"));
+        let place = format!("{} = \"{device}\"", locations.of("sketch.device"));
         ConfigError::new(place, error)
     };
     device.check().map_err(fault)?;
@@ -104,14 +87,14 @@ pub fn check(config: &Config, places: &Places) -> anyhow::Result<()> {
         let fault = |error| {
             let profile = config.sketch.profile.name();
             ConfigError::new(
-                places.of("sketch.weights"),
+                locations.of("sketch.weights"),
                 format_args!("{error:#} (for sketch.profile = \"{profile}\")"),
             )
         };
         loaded.map_err(fault)?;
     }
     if let Some(path) = config.export.web_config.as_deref() {
-        http::Rules::read(path)?;
+        http::WebPolicy::read(path)?;
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
-//! `crane-agent man`: a page for the program and one for each command.
-//!
-//! Synopsis and options come from the command line itself; what else a page
-//! needs is in [`pages`](super::pages).
+//! `crane-agent man`: a manual page for the program and one for each command. Synopsis and options
+//! are those of the command line; the rest is in [`pages`](super::pages).
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,7 +9,7 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-use super::pages::{self, Page};
+use super::pages;
 use crate::cli::Cli;
 
 /// Writes the page of a command, or of the program.
@@ -32,7 +30,7 @@ pub fn write(command: Option<&str>, out: &mut impl Write) -> anyhow::Result<()> 
     Ok(out.write_all(page)?)
 }
 
-/// Writes all pages into a directory, which is made if it is not there.
+/// Writes all pages to a directory, which is created if necessary.
 pub fn write_all(folder: &Path) -> anyhow::Result<()> {
     let fault = |path: &Path| format!("cannot write {}", path.display());
     std::fs::create_dir_all(folder).with_context(|| fault(folder))?;
@@ -43,7 +41,7 @@ pub fn write_all(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command line, whose help ends with the examples of the manual.
+/// The command line, with the examples of the manual at the end of each help text.
 pub fn command() -> clap::Command {
     let with_examples = |command: clap::Command| {
         let help = help(&command);
@@ -52,22 +50,20 @@ pub fn command() -> clap::Command {
     with_examples(Cli::command()).mut_subcommands(with_examples)
 }
 
-/// Examples, and what the command line itself says behind its options.
+/// The examples, and what the command line has after its options.
 fn help(command: &clap::Command) -> String {
-    let page = pages::of(command.get_name());
-    let examples = page.examples.iter();
+    let examples = pages::entries(command.get_name(), pages::EXAMPLES).into_iter();
     let examples = examples.map(|(example, meaning)| format!("  {example}\n      {meaning}\n"));
     let rest = command.get_after_help();
     let rest = rest.map_or_else(String::new, |rest| format!("\n{rest}"));
     format!("Examples:\n{}{rest}", examples.collect::<String>())
 }
 
-/// A command without the name of the program.
 fn short(name: &str) -> &str {
     name.strip_prefix("crane-agent-").unwrap_or(name)
 }
 
-/// All pages by name, the program's first.
+/// All pages by name, that of the program first.
 fn all() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
@@ -80,7 +76,7 @@ fn page(command: &clap::Command) -> io::Result<(String, Vec<u8>)> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     let mut text = Vec::new();
     let (title, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
-    // Not by `Man`: it leaves an empty date out, and all behind it moves up.
+    // Not by `Man`, which omits an empty date, so that the following fields move up.
     writeln!(
         text,
         ".TH {title} 1 \"\" \"crane-agent {version}\" \"crane-agent\""
@@ -94,42 +90,32 @@ fn page(command: &clap::Command) -> io::Result<(String, Vec<u8>)> {
         man.render_subcommands_section(&mut text)?;
     }
     let mut roff = Roff::new();
-    write_rest(&mut roff, &pages::of(short(name)));
+    write_rest(&mut roff, short(name));
     roff.to_writer(&mut text)?;
     Ok((name.to_owned(), text))
 }
 
-/// What the command line does not know of itself.
-fn write_rest(roff: &mut Roff, page: &Page) {
-    section(roff, "EXIT STATUS", page.exit);
-    section(roff, "FILES", page.files);
-    section(roff, "ENVIRONMENT", page.environment);
-    roff.control("SH", ["EXAMPLES"]);
-    for (example, meaning) in page.examples {
-        roff.control("TP", []).text([bold(*example)]);
-        roff.text([roman(*meaning)]);
+/// The sections that do not follow from the command line.
+fn write_rest(roff: &mut Roff, command: &str) {
+    for section in pages::SECTIONS {
+        roff.control("SH", [section]);
+        for (term, text) in pages::entries(command, section) {
+            match term {
+                "" => roff.control("PP", []),
+                term => roff.control("TP", []).text([bold(term)]),
+            };
+            roff.text([roman(text)]);
+        }
     }
-    roff.control("SH", ["SEE ALSO"]);
+    roff.control("SH", [pages::SEE_ALSO]);
     let mut others: Vec<Inline> = Vec::new();
-    for (at, other) in page.see.iter().enumerate() {
-        if at > 0 {
+    for other in pages::names(command, pages::SEE_ALSO) {
+        if !others.is_empty() {
             others.push(roman(", "));
         }
-        others.push(bold(*other));
+        others.push(bold(other));
     }
     roff.text(others);
-}
-
-fn section(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
-    roff.control("SH", [title]);
-    for (name, meaning) in entries {
-        if name.is_empty() {
-            roff.control("PP", []).text([roman(*meaning)]);
-        } else {
-            roff.control("TP", []).text([bold(*name)]);
-            roff.text([roman(*meaning)]);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -141,9 +127,9 @@ mod tests {
     #[test]
     fn every_example_is_a_command_line() {
         for (name, _) in all().unwrap() {
-            let page = pages::of(short(&name));
-            assert!(!page.examples.is_empty(), "{name}");
-            for (example, _) in page.examples {
+            let examples = pages::entries(short(&name), pages::EXAMPLES);
+            assert!(!examples.is_empty(), "{name}");
+            for (example, _) in examples {
                 let line = example.split(" | ").next().unwrap();
                 let line = line.split(" > ").next().unwrap();
                 let mut words = Vec::new();

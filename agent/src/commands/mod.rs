@@ -1,35 +1,33 @@
-//! One module for each command that does more than a few lines.
+//! One module for each command that needs more than a few lines.
 
 mod ask;
 mod completions;
 mod configure;
-mod eval;
 mod manual;
 mod pages;
 mod reload;
 mod replay;
 mod run;
-mod train;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::capture::{devices, synthetic};
+use crate::capture::devices;
 use crate::cli::{Command, SketchArgs};
-use crate::plain;
+use crate::replay::synthetic;
+use crate::text::plain;
 
 pub use manual::command;
 
-/// Runs a command; the exit code is its answer.
+/// Runs a command and returns its exit code.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
+    let mut out = io::stdout();
     match command {
         Command::Run(args) => run::run(&args)?,
         Command::Replay(args) => return replay::run(&args, &mut out),
-        Command::Eval(args) => eval::run(&args, &mut out)?,
-        Command::Train(args) => train::run(&args, &mut out)?,
         Command::Query(args) => ask::query(&args, &mut out)?,
         Command::Top(args) => ask::top(&args, &mut out)?,
+        Command::Export(args) => ask::export(&args, &mut out)?,
         Command::Interfaces => {
             for device in devices::list()? {
                 let state = if device.up { "up" } else { "down" };
@@ -38,13 +36,13 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
                 let rest: Vec<String> = addresses.chain(fault).collect();
                 let (name, rest) = (plain::text(&device.name), rest.join(" "));
                 let line = format!("{name:<16} {state:<5} {rest}");
-                // No head: scripts read the first word of each line.
+                // Without a title line, because scripts read the first word of each line.
                 writeln!(out, "{}", line.trim_end())?;
             }
         }
         Command::CheckConfig { file } => {
             let loaded = configure::configure(Some(&file), &SketchArgs::default())?;
-            configure::check(&loaded.config, &loaded.places)?;
+            configure::check(&loaded.config, &loaded.locations)?;
             writeln!(out, "{}: ok", plain::path(&file))?;
         }
         Command::Sample {

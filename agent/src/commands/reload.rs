@@ -1,8 +1,8 @@
-//! Another configuration for a running agent: all of it, or nothing.
+//! Replaces the configuration of a running agent, completely or not at all.
 //!
-//! Whatever can fail is done first and beside what runs: files are read and checked,
-//! sketches prepared, ports taken. Then everybody adopts what is new, which cannot
-//! fail. What has not changed goes on, with its windows, counters and connections.
+//! Everything that can fail is done first: files are read and checked, sketches prepared, ports
+//! bound. Then all parts adopt the new configuration, which cannot fail. Parts that are not
+//! affected continue with their windows, counters and connections.
 
 use std::sync::Arc;
 
@@ -11,26 +11,27 @@ use crate::capture::interfaces::Interfaces;
 use crate::cli::Run;
 use crate::config::Config;
 use crate::export::agent;
-use crate::http::{Disguise, Server, Shown};
-use crate::sketch::pipeline::{Extent, Pipeline};
-use crate::{plain, systemd};
+use crate::http::Server;
+use crate::lines::sink::LinesSink;
+use crate::process::systemd;
+use crate::ring::pipeline::{Pipeline, RenewalScope};
+use crate::text::plain;
+use crate::window::view::{CurrentView, View};
 
-/// All of a running agent that a configuration changes.
+/// The parts of a running agent that depend on the configuration.
 pub struct Agent {
     /// The configuration in force.
     pub config: Config,
-    /// What is captured.
     pub interfaces: Interfaces,
-    /// What becomes of it.
     pub pipeline: Pipeline,
-    /// Where it is asked for.
     pub server: Server,
-    /// What is shown of addresses.
-    pub shown: Arc<Shown>,
+    pub shown: Arc<CurrentView>,
+    /// Where the lines of windows are written.
+    pub lines: LinesSink,
 }
 
 impl Agent {
-    /// Reads the configuration again. One that is not in order changes nothing.
+    /// Reads the configuration again. If it has an error, nothing changes.
     pub fn reload(&mut self, args: &Run) {
         systemd::reloading();
         let reloaded = self.try_reload(args);
@@ -45,38 +46,39 @@ impl Agent {
 
     fn try_reload(&mut self, args: &Run) -> anyhow::Result<()> {
         let mut config = configure_run(args)?;
-        let (mut changed, at_start) = config.succeed(&self.config);
+        let (mut changed, at_start) = config.replace(&self.config);
         self.interfaces.check(&config.capture, &self.pipeline)?;
         let interfaces = self.interfaces.count();
         let prepared = self.pipeline.prepare(&config, interfaces)?;
-        // A key that is drawn again would be another.
-        let disguise = match config.export.anonymise == self.config.export.anonymise {
-            true => None,
-            false => Some(Disguise::draw(config.export.anonymise)?),
+        // Another key would give other pseudonyms.
+        let view = match config.export.anonymise == self.config.export.anonymise {
+            true => self.shown.view().with(&config.export),
+            false => View::new(&config.export)?,
         };
-        // Last: it takes ports.
+        let lines = self.lines.prepare(&config.export)?;
+        // Last, because it binds ports.
         let server = self.server.prepare(&config.export)?;
 
-        // Before anything else is shown to anyone.
-        if let Some(disguise) = disguise {
-            self.shown.disguise(disguise);
-        }
+        // First, so that nothing is shown in the previous way any more.
+        self.shown.adopt(view);
+        self.lines.adopt(lines);
         self.server.adopt(server);
-        let extent = self.pipeline.adopt(prepared);
-        self.interfaces.adopt(&config, &mut self.pipeline, extent);
+        let scope = self.pipeline.adopt(prepared);
+        self.interfaces.adopt(&config, &mut self.pipeline, scope);
         let listens = config.export.listen != self.config.export.listen
             || config.export.web_config != self.config.export.web_config;
         self.config = config;
 
-        if extent == Extent::Sketches && !changed.iter().any(|key| key.starts_with("sketch.")) {
-            // The same file with others in it.
+        if scope == RenewalScope::Sketches && !changed.iter().any(|key| key.starts_with("sketch."))
+        {
+            // The content of the file has changed.
             changed.push("sketch.weights");
         }
         match changed.is_empty() {
             true => tracing::info!("configuration reloaded: nothing has changed"),
             false => tracing::info!("configuration reloaded: {}", changed.join(", ")),
         }
-        if extent >= Extent::Window {
+        if scope >= RenewalScope::Window {
             tracing::info!("windows that had begun ended early, and others began");
         }
         if !at_start.is_empty() {

@@ -1,7 +1,7 @@
-//! `crane-agent replay`: capture files through the same pipeline.
+//! `crane-agent replay`: sends capture files through the same pipeline as live packets.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,30 +12,35 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::configure::{self, configure};
-use crate::capture::file::folder;
-use crate::capture::file::input::STDIN;
-use crate::capture::merge::Merge;
-use crate::capture::pace::Speed;
-use crate::capture::replay::{Ended, Replay, ReplayFile};
 use crate::cli::{self, ReplayWindow, ReportFormat};
-use crate::http::{self, ApiState, History, Shown};
-use crate::names::Names;
+use crate::config::Config;
+use crate::export::metrics::Exporter;
+use crate::file::folder;
+use crate::file::input::STDIN;
+use crate::http::{self, ApiState, History, Rates};
+use crate::process::stop;
+use crate::replay::merge::Merge;
+use crate::replay::pace::Speed;
+use crate::replay::{Replay, ReplayFile};
+use crate::report::lines::CsvReport;
 use crate::report::page::LISTED;
-use crate::report::{CaptureReport, Report, Style};
-use crate::sketch::answer::About;
-use crate::sketch::key::Key;
-use crate::sketch::past::Wanted;
-use crate::sketch::pipeline::{Mode, Pipeline};
-use crate::stop;
-use crate::units::Units;
+use crate::report::windows::WindowReports;
+use crate::report::{CaptureReport, Report, ReportOptions, Style};
+use crate::ring::pipeline::{Mode, Pipeline};
+use crate::sketches::key::Key;
+use crate::text::units::Units;
+use crate::traffic::endpoint::KnownNetworks;
+use crate::traffic::question::Question;
+use crate::window::view::{CurrentView, View};
+use crate::window::windows::OnTurn;
 
-/// Exit code of a command line that is wrong.
+/// Exit code of a wrong command line.
 const BAD_USAGE: u8 = 2;
 
-/// Replays the files one after the other and reports on each, or as one capture.
+/// Replays the files one after the other, or merged into one capture, and reports on them.
 pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let loaded = configure(args.config.as_ref(), &args.sketch)?;
-    // What is served while it comes slowly is shown as soon as a live capture would be.
+    // A slow replay that is served should be as up to date as a live capture.
     let linger = args.serve && args.speed != Speed::Max;
     configure::name_useless(&loaded, args.serve, linger);
     let mut config = loaded.config;
@@ -45,15 +50,15 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     if !args.serve {
         config.export.web_config = None;
     }
-    configure::check(&config, &loaded.places)?;
+    configure::check(&config, &loaded.locations)?;
     if !args.listen.is_empty() {
         config.export.listen.clone_from(&args.listen);
     }
     let top = args.top.map_or(config.export.top, NonZero::get);
-    let ask = match questions(args, config.networks.as_deref()) {
+    let ask = match questions(args, &config) {
         Ok(ask) => ask,
         Err(error) => {
-            crate::log::fatal(&error);
+            crate::process::log::fatal(&error);
             return Ok(ExitCode::from(BAD_USAGE));
         }
     };
@@ -68,37 +73,61 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let stop = stop::on_signal()?;
     let listeners = args.serve.then(|| http::bind(&config.export)).transpose()?;
 
+    let mut page = args.report.as_deref().map(PageFile::open).transpose()?;
+    let options = ReportOptions {
+        top: match page {
+            Some(_) => top.max(LISTED),
+            None => top,
+        },
+        by: args.format.order(args.sort),
+        ask,
+        both: args.both,
+    };
+    let (windows, report_window) = WindowReports::new(options.clone());
+    let csv = (args.format == ReportFormat::Csv).then(|| {
+        CsvReport::begin(
+            io::stdout(),
+            ReportOptions {
+                top,
+                ..options.clone()
+            },
+            stop,
+        )
+    });
+    let mut on_windows: Vec<OnTurn> = Vec::new();
+    if !args.repeat && (csv.is_none() || page.is_some()) {
+        on_windows.push(report_window);
+    }
+    on_windows.extend(csv.as_ref().map(CsvReport::on_turn));
+    let on_turn: OnTurn = Arc::new(move |interface, window, tally| {
+        on_windows
+            .iter()
+            .for_each(|on_window| on_window(interface, window, tally));
+    });
     let mode = Mode::Replay {
         window: match args.window {
             ReplayWindow::Whole => None,
             ReplayWindow::Length(length) => Some(length),
         },
-        wanted: Wanted {
-            windows: (!args.repeat).then_some(top),
-            by: args.sort,
-            exactly: args.verify,
-            ask,
-            both: args.both,
-            inside: args.report.is_some(),
-        },
+        exact: args.verify,
+        on_turn: Some(on_turn),
         serve: args.serve,
         linger,
         sketch: !args.no_sketch,
     };
-    let mut page = args.report.as_deref().map(PageFile::open).transpose()?;
     let start = Instant::now();
-    let listed = match page {
-        Some(_) => top.max(LISTED),
-        None => top,
-    };
-    let pipeline = Pipeline::start(&config, mode, listed, &Key::of_seed(args.sketch.seed()))?;
+    let pipeline = Pipeline::start(&config, mode, &Key::of_seed(args.sketch.seed()))?;
     if let Some(listeners) = listeners {
         let state = ApiState {
-            exporter: pipeline.export()?,
-            snapshot: Arc::new(Shown::new(pipeline.snapshot(), config.export.anonymise)?),
-            worker: pipeline.handle(),
+            exporter: Exporter::install(pipeline.device())?,
+            reader: pipeline.reader(),
+            shown: Arc::new(CurrentView::new(View {
+                top,
+                ..View::new(&config.export)?
+            })),
             waiting: Arc::default(),
             history: History::default(),
+            rates: Rates::default(),
         };
         let served = http::serve(listeners, &config.export, state)?;
         for address in served.addresses() {
@@ -108,21 +137,22 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
 
     let mut replay = Replay::new(pipeline, config.capture, args.speed, stop);
     let (mut files, mut captures) = (Vec::new(), Vec::new());
-    let mut end = |replay: &mut Replay<'_>, file: &mut ReplayFile| {
-        end(
-            replay,
-            file,
-            top,
-            page.as_mut().map(|page| &mut page.captures),
-        )
+    let mut reporter = Reporter {
+        options,
+        top,
+        windows,
+        page: page.as_mut().map(|page| &mut page.captures),
+        csv: csv
+            .as_deref()
+            .filter(|_| args.window == ReplayWindow::Whole),
     };
-    // What could not be read, and why.
+    // Files that could not be read, with the reason.
     let mut failed: Vec<(PathBuf, String)> = Vec::new();
     if args.merge {
         let mut merge = Merge::new(found.captures);
         let mut merged = ReplayFile::new(merge.title().into());
         replay.play_merged(&mut merged, &mut merge);
-        for capture in end(&mut replay, &mut merged)? {
+        for capture in reporter.end(&mut replay, &mut merged)? {
             let paths = merge.paths().map(|path| path.display().to_string());
             captures.push(capture.of_files(paths.collect()));
         }
@@ -135,7 +165,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         for file in &mut files {
             replay.play(file);
             if !args.repeat {
-                captures.extend(end(&mut replay, file)?);
+                captures.extend(reporter.end(&mut replay, file)?);
             }
         }
         let useless = files.iter().all(|file| file.error().is_some());
@@ -145,7 +175,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     }
     if args.repeat {
         for file in &mut files {
-            captures.extend(end(&mut replay, file)?);
+            captures.extend(reporter.end(&mut replay, file)?);
         }
     }
     let errors = files.iter().filter_map(|file| {
@@ -160,22 +190,27 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let report = Report::new(captures, &found.skipped, elapsed);
     match args.format {
         ReportFormat::Json => report.write_json(out)?,
+        // Written already, capture by capture or window by window.
+        ReportFormat::Csv => {}
         ReportFormat::Table => {
             let style = Style {
                 units: Units::of(args.exact),
-                by: args.sort,
+                by: args.format.order(args.sort),
                 // Whoever wants to see more of the log wants to see these.
                 sketch: tracing::enabled!(tracing::Level::DEBUG),
             };
             report.write_table(out, &style)?;
         }
     }
-    out.flush()?;
+    match &csv {
+        Some(csv) => csv.finish()?,
+        None => out.flush()?,
+    }
     for (path, why) in &found.skipped {
         tracing::warn!(path = &*path.to_string_lossy(), "skipped: {why}");
     }
     for (path, error) in &failed {
-        crate::log::fatal(&anyhow::anyhow!("{}: {error}", path.display()));
+        crate::process::log::fatal(&anyhow::anyhow!("{}: {error}", path.display()));
     }
     if args.serve && !args.repeat {
         tracing::info!("all packets replayed; serving until stopped");
@@ -188,12 +223,16 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     })
 }
 
-/// What is asked; only now it is known which networks have names.
-fn questions(args: &cli::Replay, names: Option<&Names>) -> anyhow::Result<Vec<About>> {
+/// Checks the questions, now that the names of networks are known.
+fn questions(args: &cli::Replay, config: &Config) -> anyhow::Result<Vec<Question>> {
+    let known = KnownNetworks {
+        names: config.networks.as_deref(),
+        asns: config.databases.asns.as_ref(),
+    };
     let mut questions = args.ask.clone();
     for question in &mut questions {
-        if let About::Flow { ends, both } = question {
-            let checked = ends.check(names).map_err(anyhow::Error::msg);
+        if let Question::Flow { ends, both, .. } = question {
+            let checked = ends.check(&known).map_err(anyhow::Error::msg);
             checked.with_context(|| format!("--ask {},{}", ends.src, ends.dst))?;
             *both = args.both;
         }
@@ -201,7 +240,7 @@ fn questions(args: &cli::Replay, names: Option<&Names>) -> anyhow::Result<Vec<Ab
     Ok(questions)
 }
 
-/// What is read once cannot be looped.
+/// A pipe can be read only once, so it cannot be looped.
 fn refuse_pipes(paths: &[PathBuf]) -> anyhow::Result<()> {
     for path in paths {
         let is_pipe = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file());
@@ -214,7 +253,7 @@ fn refuse_pipes(paths: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The page that is written at the end, and what it will show.
+/// The page that is written at the end.
 struct PageFile {
     path: PathBuf,
     file: File,
@@ -222,8 +261,8 @@ struct PageFile {
 }
 
 impl PageFile {
-    /// Opened at once, so that a wrong path costs no replay; what is there stays until
-    /// there is something better.
+    /// Opened at the start, so that a wrong path is reported early. The content is not replaced
+    /// before the page is complete.
     fn open(path: &Path) -> anyhow::Result<Self> {
         let file = File::options()
             .write(true)
@@ -247,34 +286,53 @@ impl PageFile {
     }
 }
 
-/// Waits for the end of a file and reports on it, at more length in `page`.
-fn end(
-    replay: &mut Replay<'_>,
-    file: &mut ReplayFile,
+/// Reports on files.
+struct Reporter<'a> {
+    options: ReportOptions,
+    /// Rows of lists in the report; the page has more.
     top: usize,
-    page: Option<&mut Vec<CaptureReport>>,
-) -> anyhow::Result<Vec<CaptureReport>> {
-    let mut ended = replay.end(file)?;
-    let (path, error) = (file.path().display().to_string(), file.error());
-    if let ([], Some(error)) = (&ended[..], error) {
-        let unreadable = || CaptureReport::unreadable(path.clone(), error.into());
-        if let Some(page) = page {
-            page.push(unreadable());
+    windows: WindowReports,
+    page: Option<&'a mut Vec<CaptureReport>>,
+    /// Where the lines of whole captures are written, if they are wanted.
+    csv: Option<&'a CsvReport>,
+}
+
+impl Reporter<'_> {
+    /// Waits for the end of a file and adds its report.
+    fn end(
+        &mut self,
+        replay: &mut Replay<'_>,
+        file: &mut ReplayFile,
+    ) -> anyhow::Result<Vec<CaptureReport>> {
+        let ended = replay.end(file)?;
+        let (path, error) = (file.path().display().to_string(), file.error());
+        if let ([], Some(error)) = (&ended[..], error) {
+            let unreadable = || CaptureReport::unreadable(path.clone(), error.into());
+            if let Some(page) = &mut self.page {
+                page.push(unreadable());
+            }
+            return Ok(vec![unreadable()]);
         }
-        return Ok(vec![unreadable()]);
+        let mut reports = Vec::new();
+        for one in &ended {
+            self.options.wait_for_names(&one.ended.whole);
+            let (whole, windows) = (&one.ended, self.windows.take(&one.ended.name));
+            if let Some(csv) = self.csv {
+                csv.add(&one.ended.name, &one.ended.whole, one.times);
+            }
+            let (path, interface) = (path.clone(), one.interface.clone());
+            let report =
+                CaptureReport::new(path, interface, one.times, whole, windows, &self.options)?;
+            let report = report.with_error(error.map(str::to_owned));
+            reports.push(match &mut self.page {
+                Some(page) => {
+                    let report = report.for_page(&whole.whole)?;
+                    page.push(report.clone());
+                    report.shortened(self.top)
+                }
+                None => report,
+            });
+        }
+        Ok(reports)
     }
-    let report = |ended: &Ended| {
-        CaptureReport::new(
-            path.clone(),
-            ended.interface.clone(),
-            ended.ends,
-            &ended.summary,
-            error.map(str::to_owned),
-        )
-    };
-    if let Some(page) = page {
-        page.extend(ended.iter().map(|one| report(one).for_page(&one.summary)));
-        ended.iter_mut().for_each(|one| one.summary.shorten(top));
-    }
-    Ok(ended.iter().map(report).collect())
 }

@@ -1,4 +1,4 @@
-//! `crane-agent run`: live capture until a signal.
+//! `crane-agent run`: captures until a signal.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,39 +9,42 @@ use super::reload::Agent;
 use crate::capture::interfaces::Interfaces;
 use crate::cli::Run;
 use crate::export;
-use crate::http::{self, ApiState, History, Shown};
-use crate::sketch::key::Key;
-use crate::sketch::pipeline::{Mode, Pipeline};
-use crate::sketch::saved::folder::Folder;
-use crate::sketch::summary::Summary;
-use crate::stop::{self, Hangups};
-use crate::{panics, privileges, systemd};
+use crate::export::metrics::Exporter;
+use crate::http::{self, ApiState, History, Rates};
+use crate::lines::sink::LinesSink;
+use crate::process::stop::{self, Hangups};
+use crate::process::{panics, privileges, systemd};
+use crate::ring::pipeline::{Listener, Mode, Pipeline};
+use crate::saved::folder::Folder;
+use crate::sketches::key::Key;
+use crate::window::view::{CurrentView, View};
+use crate::window::windows::Ended;
 
-/// How long packets that wait in the rings are still stored after a stop.
+/// How long packets in the rings are still stored after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long a stop may go unnoticed.
+/// Longest delay until a signal is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Captures until SIGINT or SIGTERM, and reads its configuration again on SIGHUP.
+/// Captures until SIGINT or SIGTERM; SIGHUP reloads the configuration.
 pub fn run(args: &Run) -> anyhow::Result<()> {
     let config = configure_run(args)?;
-    panics::count();
+    panics::install_hook();
     let listeners = http::bind(&config.export)?;
-    // A port below 1024 is taken by now, and there are no other threads yet.
+    // Privileged ports are bound already, and no other thread has been started.
     if !args.keep_privileges {
         privileges::keep_capture_only()?;
     }
-    let hangups = Hangups::wait_for()?;
+    let hangups = Hangups::block()?;
     let stop = stop::on_signal()?;
     let mut interfaces = Interfaces::new(&config, stop);
-    let names = interfaces.there()?;
+    let names = interfaces.existing()?;
     let mode = Mode::Live(names.len(), config.window.length);
     let mut folder = match config.state.folder() {
         Some(path) => Some(Folder::open(&path)?),
         None => None,
     };
     let key = match (args.sketch.seed, &mut folder) {
-        (None, None) => Key::draw()?,
+        (None, None) => Key::random()?,
         (None, Some(folder)) => folder.key()?,
         (Some(seed), _) => {
             tracing::warn!(
@@ -50,21 +53,29 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
             Key::of_seed(seed)
         }
     };
-    let mut pipeline = Pipeline::start(&config, mode, config.export.top, &key)?;
+    let mut pipeline = Pipeline::start(&config, mode, &key)?;
+    let exporter = Exporter::install(pipeline.device())?;
+    export::agent::config_was_read(true);
+    let shown = Arc::new(CurrentView::new(View::new(&config.export)?));
+    let mut lines = LinesSink::new(Arc::clone(&shown));
+    let prepared = lines.prepare(&config.export)?;
+    lines.adopt(prepared);
+    pipeline.tell(Listener {
+        on_turn: lines.on_turn(),
+        wants_saved: lines.is_on(),
+        was_told: lines.was_written(),
+    });
     if let Some(folder) = folder {
         pipeline.keep_windows(folder, &key)?;
     }
-    let exporter = pipeline.export()?;
-    export::agent::config_was_read(true);
     interfaces.start(&mut pipeline)?;
-    let shown = Shown::new(pipeline.snapshot(), config.export.anonymise)?;
-    let shown = Arc::new(shown);
     let state = ApiState {
         exporter,
-        snapshot: Arc::clone(&shown),
-        worker: pipeline.handle(),
+        reader: pipeline.reader(),
+        shown: Arc::clone(&shown),
         waiting: interfaces.waiting(),
         history: History::default(),
+        rates: Rates::default(),
     };
     let server = http::serve(listeners, &config.export, state)?;
     let (device, window) = (pipeline.device(), config.window.length);
@@ -82,30 +93,34 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
         pipeline,
         server,
         shown,
+        lines,
     };
-    while !stop::asked() {
+    while !stop::is_requested() {
         log_totals(&agent.interfaces.wait(&mut agent.pipeline, TICK));
         if agent.pipeline.has_ended() || agent.interfaces.has_ended() {
             stop.store(true, Relaxed);
         }
-        if hangups.came() {
+        if hangups.received() {
             agent.reload(args);
         }
         let views = &snapshot.load().interfaces;
-        status.tell(views.iter().map(|view| &*view.tally));
+        status.send(views.iter().map(|view| &*view.tally));
     }
     systemd::stopping();
     let captured = agent.interfaces.join();
-    log_totals(&agent.pipeline.finish(Some(DRAIN))?);
+    let ended = agent.pipeline.finish(Some(DRAIN));
+    // After the worker: the windows that it has ended last are the last to be written.
+    agent.lines.finish();
+    log_totals(&ended?);
     captured
 }
 
-fn log_totals(summaries: &[Summary]) {
-    for summary in summaries {
-        let tally = &summary.tally;
+fn log_totals(ended: &[Ended]) {
+    for one in ended {
+        let tally = &one.tally;
         let [ring_full, kernel, interface] = tally.dropped().map(|(_, count)| count);
         tracing::info!(
-            interface = summary.name,
+            interface = one.name,
             packets = tally.packets.load(Relaxed),
             bytes = tally.bytes.load(Relaxed),
             edges = tally.edges.load(Relaxed),

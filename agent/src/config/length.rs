@@ -1,14 +1,15 @@
-//! Lengths of windows as people write them: `60s`, `500ms`, `5m`, `2h`, `1d`.
+//! Lengths of windows with units: `60s`, `500ms`, `5m`, `2h`, `1d`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a window is.
+use serde::{Serialize, Serializer};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WindowLength(pub Duration);
 
-/// Units in milliseconds; `ms` before `s`, which it ends with.
+/// Units in milliseconds. `ms` comes before `s`, which is its suffix.
 const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
     ("s", 1000),
@@ -17,11 +18,9 @@ const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
 ];
 
-/// The shortest and the longest.
 const LIMITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(366 * 86400));
 
 impl WindowLength {
-    /// So many seconds.
     pub const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
@@ -40,7 +39,7 @@ impl FromStr for WindowLength {
             format!("{text:?} is not a length of time: write it like 60s, 500ms or 5m")
         })?;
         if length < LIMITS.0 || length > LIMITS.1 {
-            return Err(format!("{text} is not possible, allowed is 100ms to 366d"));
+            return Err("must be 100ms to 366d".into());
         }
         Ok(Self(length))
     }
@@ -52,6 +51,13 @@ impl fmt::Display for WindowLength {
         let fits = |(_, factor): &&(&str, u64)| millis > 0 && millis.is_multiple_of(*factor);
         let (name, factor) = UNITS.iter().rev().find(fits).copied().unwrap_or(UNITS[0]);
         write!(f, "{}{name}", millis / factor)
+    }
+}
+
+impl Serialize for WindowLength {
+    /// In seconds, as the commented file has it.
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_str(&format_args!("{}s", self.0.as_secs_f64()))
     }
 }
 

@@ -1,48 +1,52 @@
-//! Networks with names, from the configuration and from a file of their own:
-//! lines `prefix,name`, of which a hundred thousand are normal.
+//! Names of networks from the configuration and from a file with lines `prefix,name`, which
+//! may have a hundred thousand lines.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
+use std::net::IpAddr;
 use std::path::Path;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Subnets, Ipv6Subnets};
 use serde::Deserialize;
 
 use super::{Config, ConfigError, small_file, values};
-use crate::names::{MOST_NAMES, Names, Prefixes, prefix};
-use crate::plain;
+use crate::text::plain;
+use crate::traffic::names::{MAX_NAMES, Names, Prefixes, prefix};
 
-/// Lines of a file with names. More would be a mistake, or take long to read.
-const MOST_LINES: u32 = 1_000_000;
-/// Bytes of a line.
-const MOST_BYTES: usize = 1024;
+/// Most lines of a file. More would be a mistake, or take long to read.
+const MAX_LINES: u32 = 1_000_000;
+/// Most bytes of a line.
+const MAX_LINE_BYTES: usize = 1024;
 
-/// A network of the configuration.
+/// An entry of `[[names]]`: a prefix or an AS, and its name.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct NamedPrefix {
-    /// Its prefix.
-    #[serde(deserialize_with = "values::prefix")]
-    pub prefix: IpNet,
-    /// Its name.
+pub struct NamedNetwork {
+    #[serde(default, deserialize_with = "values::prefix")]
+    pub prefix: Option<IpNet>,
+    #[serde(default, deserialize_with = "values::asn")]
+    pub asn: Option<u32>,
     #[serde(deserialize_with = "values::network_name")]
     pub name: String,
-    /// Where it is written, for people.
+    /// File and line, for messages.
     #[serde(skip)]
     pub place: String,
 }
 
-/// A name, which has to be one.
+/// Checks the name of a network.
 pub fn network_name(text: &str) -> Result<&str, String> {
     match text.trim() {
         "" => Err("a network needs a name that is not empty".into()),
-        name if name.len() > MOST_BYTES => Err(format!("a name has {MOST_BYTES} bytes at most")),
+        name if name.len() > MAX_LINE_BYTES => {
+            Err(format!("a name has {MAX_LINE_BYTES} bytes at most"))
+        }
         name => Ok(name),
     }
 }
 
 impl Config {
-    /// Reads the names of networks; none if none are configured.
+    /// Reads the names of networks. `None` if none are configured.
     pub(super) fn read_names(&self) -> Result<Option<Names>, ConfigError> {
         let mut reader = Reader {
             config: self,
@@ -50,11 +54,20 @@ impl Config {
             prefixes: Prefixes::new(self.names_limit),
         };
         for (place, named) in (0..).zip(&self.names) {
-            reader.give(place, named.prefix, &named.name)?;
+            let fault = |why: &str| Err(ConfigError::new(&named.place, why));
+            match (named.prefix, named.asn) {
+                (Some(prefix), None) => reader.add(place, prefix, &named.name)?,
+                (None, Some(_)) => {}
+                (Some(_), Some(_)) => {
+                    return fault("names: a prefix and an asn: write an entry for each");
+                }
+                (None, None) => return fault("names: needs a prefix or an asn"),
+            }
         }
         if let Some(path) = reader.file {
             reader.read(path)?;
         }
+        self.name_asns(&mut reader.prefixes)?;
         let (prefixes, limit) = (reader.prefixes, self.names_limit);
         let distinct = prefixes.distinct();
         if distinct > limit {
@@ -62,7 +75,7 @@ impl Config {
                 format_args!("names_limit = {limit}"),
                 format_args!(
                     "there are {distinct} different names, each pair of which may become a \
-                     series: give networks the same name, or raise the limit (up to {MOST_NAMES})"
+                     series: give networks the same name, or raise the limit (up to {MAX_NAMES})"
                 ),
             ));
         }
@@ -70,8 +83,61 @@ impl Config {
     }
 }
 
-/// Names on their way from where they are written. A place is the number of an
-/// entry of the configuration, or that of a line behind all of those.
+impl Config {
+    /// Gives the networks of each AS with a name that name, where no configured prefix
+    /// contains them.
+    fn name_asns(&self, prefixes: &mut Prefixes) -> Result<(), ConfigError> {
+        let mut named_asns: HashMap<u32, (u32, &NamedNetwork)> = HashMap::new();
+        for (place, named) in (0..).zip(&self.names) {
+            let Some(asn) = named.asn else { continue };
+            let fault = |why: String| Err(ConfigError::new(&named.place, why));
+            let Some(asns) = &self.databases.asns else {
+                return fault(format!(
+                    "names: asn = {asn} needs a database of AS numbers: set lookup.asn"
+                ));
+            };
+            if !asns.has(asn) {
+                return fault(format!("names: lookup.asn has no network of AS{asn}"));
+            }
+            if let Some((_, other)) = named_asns.get(&asn)
+                && other.name != named.name
+            {
+                let (name, before, earlier) = (&named.name, &other.name, &other.place);
+                return fault(format!(
+                    "AS{asn} is {name:?} here and {before:?} in {earlier}"
+                ));
+            }
+            named_asns.insert(asn, (place, named));
+        }
+        let (Some(asns), false) = (&self.databases.asns, named_asns.is_empty()) else {
+            return Ok(());
+        };
+        for (first, last, asn) in asns.ranges() {
+            if let Some((place, named)) = named_asns.get(&asn) {
+                for prefix in prefixes_between(first, last) {
+                    prefixes.add_unless_named(prefix, &named.name, *place);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Divides a range of addresses into prefixes.
+fn prefixes_between(first: IpAddr, last: IpAddr) -> Vec<IpNet> {
+    match (first, last) {
+        (IpAddr::V4(first), IpAddr::V4(last)) => {
+            Ipv4Subnets::new(first, last, 0).map(IpNet::V4).collect()
+        }
+        (IpAddr::V6(first), IpAddr::V6(last)) => {
+            Ipv6Subnets::new(first, last, 0).map(IpNet::V6).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Collects names. A place is the index of an entry of the configuration; lines of the file
+/// are numbered after all entries.
 struct Reader<'a> {
     config: &'a Config,
     file: Option<&'a Path>,
@@ -79,8 +145,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn give(&mut self, place: u32, prefix: IpNet, name: &str) -> Result<(), ConfigError> {
-        self.prefixes.give(prefix, name, place).map_err(|clash| {
+    fn add(&mut self, place: u32, prefix: IpNet, name: &str) -> Result<(), ConfigError> {
+        self.prefixes.add(prefix, name, place).map_err(|clash| {
             let earlier = self.place(clash.place);
             let before = &clash.name;
             ConfigError::new(
@@ -90,7 +156,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A place for people.
+    /// Describes a place.
     fn place(&self, place: u32) -> String {
         match self.config.names.get(place as usize) {
             Some(named) => named.place.clone(),
@@ -106,7 +172,7 @@ impl Reader<'_> {
         format!("{path}, line {line}")
     }
 
-    /// Reads a file line by line: of one that is too long no more than that.
+    /// Reads a file line by line. Reading stops at the first line that is too long.
     fn read(&mut self, path: &Path) -> Result<(), ConfigError> {
         let failed = |error: &dyn fmt::Display| {
             let place = format!("names_file = {:?}", plain::path(path));
@@ -118,17 +184,17 @@ impl Reader<'_> {
         let mut first = true;
         for number in 1.. {
             bytes.clear();
-            let mut line = (&mut file).take(MOST_BYTES as u64 + 1);
+            let mut line = (&mut file).take(MAX_LINE_BYTES as u64 + 1);
             let read = line.read_until(b'\n', &mut bytes);
             if read.map_err(|error| failed(&error))? == 0 {
                 return Ok(());
             }
             let fault = |reader: &Self, why: String| ConfigError::new(reader.line(number), why);
-            if number > MOST_LINES {
-                return Err(fault(self, format!("more than {MOST_LINES} lines")));
+            if number > MAX_LINES {
+                return Err(fault(self, format!("more than {MAX_LINES} lines")));
             }
-            if bytes.len() > MOST_BYTES {
-                return Err(fault(self, format!("longer than {MOST_BYTES} bytes")));
+            if bytes.len() > MAX_LINE_BYTES {
+                return Err(fault(self, format!("longer than {MAX_LINE_BYTES} bytes")));
             }
             let text =
                 std::str::from_utf8(&bytes).map_err(|_| fault(self, "is not UTF-8".into()))?;
@@ -141,16 +207,16 @@ impl Reader<'_> {
             }
             let (prefix, name) = entry(text).map_err(|why| fault(self, why))?;
             let place = self.config.names.len() as u32 + number;
-            self.give(place, prefix, &name)?;
+            self.add(place, prefix, &name)?;
         }
         Ok(())
     }
 }
 
-/// A line `prefix,name`; quotes around either are CSV's.
+/// Parses a line `prefix,name`; both may be quoted as in CSV.
 fn entry(line: &str) -> Result<(IpNet, String), String> {
     let (net, name) = line.split_once(',').ok_or_else(|| {
-        format!("{line:?} is no prefix and name: write it like 10.1.0.0/16,office")
+        format!("{line:?} is not a prefix and a name: write it like 10.1.0.0/16,office")
     })?;
     let net = prefix(net.trim().trim_matches('"'))?;
     let name = name.trim();

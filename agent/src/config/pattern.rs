@@ -1,26 +1,25 @@
-//! Which interfaces to capture: by name, by glob or by regular expression.
+//! Patterns of interface names: a name, a glob or a regular expression.
 
 use std::fmt;
 
 use regex_lite::Regex;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `eth0`, `eth*` or `/^veth[0-9]+$/`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Pattern {
     text: String,
-    /// None for a plain name.
+    /// `None` for a plain name.
     regex: Option<Regex>,
 }
 
 impl Pattern {
-    /// Whether this is a name, of which there has to be an interface.
+    /// Whether this is a plain name, whose interface is expected to exist.
     pub fn is_name(&self) -> bool {
         self.regex.is_none()
     }
 
-    /// Whether the interface `name` is meant.
     pub fn matches(&self, name: &str) -> bool {
         match &self.regex {
             Some(regex) => regex.is_match(name),
@@ -57,6 +56,12 @@ impl std::str::FromStr for Pattern {
     }
 }
 
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.text
+    }
+}
+
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -69,8 +74,8 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A glob as a regular expression: `*` and `?` stand for anything, `[a-c]` and
-/// `[!a-c]` for one of a set.
+/// Converts a glob to a regular expression: `*` and `?` match anything, `[a-c]` and
+/// `[!a-c]` one character of a set.
 fn glob(text: &str) -> String {
     let mut regex = String::from("^");
     let mut in_set = false;

@@ -1,7 +1,7 @@
-//! From a file and the environment to a configuration.
+//! Reads a configuration from a file and the environment.
 //!
-//! Defaults, then the file, then [`variables`], then flags. Unknown keys, wrong
-//! types and impossible values are errors that name the file and line or the
+//! Later sources override earlier ones: defaults, the file, [`variables`], flags. Unknown
+//! keys, wrong types and impossible values are errors that name the file and line or the
 //! variable, the key, the value and what is allowed.
 
 use std::fmt;
@@ -12,20 +12,19 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::{Spanned, Table};
 
-use super::places::Places;
-use super::variables::TOP;
-use super::{Config, variables};
+use super::key_locations::KeyLocations;
+use super::{Config, keys, variables};
 use crate::config::size::Size;
 use crate::config::small_file;
-use crate::plain;
+use crate::text::plain;
 
-/// The largest configuration.
-const MOST: Size = Size(1 << 20);
+/// Largest size of a file.
+const MAX_SIZE: Size = Size(1 << 20);
 
-/// How alike a key has to be to be meant: the share of its letters that are right.
-const ALIKE: f64 = 0.6;
+/// Least similarity of a known key to be suggested for an unknown one.
+const MIN_SIMILARITY: f64 = 0.6;
 
-/// A configuration that cannot be used; ends the program with exit code 78.
+/// A configuration error, which ends the program with exit code 78.
 #[derive(Debug)]
 pub struct ConfigError {
     place: String,
@@ -41,7 +40,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl ConfigError {
-    /// Something that `place` asks for and that cannot be.
+    /// An error in the setting that `place` names.
     pub fn new(place: impl fmt::Display, message: impl fmt::Display) -> Self {
         Self {
             place: place.to_string(),
@@ -50,32 +49,32 @@ impl ConfigError {
     }
 }
 
-/// A configuration, and what it came from.
+/// A configuration and its sources.
 pub struct Loaded {
-    /// The configuration.
     pub config: Config,
-    /// The keys that the file or a variable sets, like `window.length`.
+    /// Keys that the file or a variable sets, like `window.length`.
     pub keys: Vec<String>,
-    /// Where they are set.
-    pub places: Places,
-    /// Variables that look like ours and are none.
-    pub strangers: Vec<String>,
+    pub locations: KeyLocations,
+    /// Variables with the prefix of the agent that are not keys.
+    pub unknown_variables: Vec<String>,
 }
 
 impl Loaded {
-    /// Reads the file, if any, the environment, and the file of names.
+    /// Reads the file, if there is one, the environment, and the file of names.
     pub fn from(path: Option<&PathBuf>) -> Result<Self, ConfigError> {
-        let (written, table, mut places) = match path {
+        let (written, table, mut locations) = match path {
             Some(path) => read(path)?,
-            None => (Config::default(), Table::new(), Places::default()),
+            None => (Config::default(), Table::new(), KeyLocations::default()),
         };
         let found = variables::find()?;
-        for variable in &found.ours {
-            places.set(variable.key(), variable.name.clone());
+        for variable in &found.keys {
+            locations.set(variable.key.path().to_owned(), variable.name.clone());
         }
-        let (mut config, table) = variables::put_over(table, found.ours)?;
-        // No variable stands for them, and these know their lines.
+        let (mut config, table) = variables::apply(table, found.keys)?;
+        // No variable can set these entries, and the ones read from the file have their
+        // lines.
         config.names = written.names;
+        config.databases = Arc::new(config.read_databases(&locations)?);
         config.networks = config.read_names()?.map(Arc::new);
         let keys = table.iter().flat_map(|(section, keys)| {
             let keys = keys.as_table().into_iter().flat_map(Table::keys);
@@ -84,18 +83,18 @@ impl Loaded {
         Ok(Self {
             config,
             keys: keys.collect(),
-            places,
-            strangers: found.strangers,
+            locations,
+            unknown_variables: found.unknown_variables,
         })
     }
 }
 
-fn read(path: &Path) -> Result<(Config, Table, Places), ConfigError> {
+pub(super) fn read(path: &Path) -> Result<(Config, Table, KeyLocations), ConfigError> {
     let fault = |line: Option<usize>, message: String| {
         let line = line.map_or_else(String::new, |line| format!(", line {line}"));
         ConfigError::new(format_args!("{}{line}", path.display()), message)
     };
-    let bytes = small_file::read(path, MOST)
+    let bytes = small_file::read(path, MAX_SIZE)
         .map_err(|error| fault(None, format!("cannot be read: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|_| fault(None, "is not UTF-8".into()))?;
     let explain = |error: toml::de::Error| {
@@ -107,10 +106,8 @@ fn read(path: &Path) -> Result<(Config, Table, Places), ConfigError> {
             message = format!("{written}: {message}");
         }
         message += &suggestion(&message);
-        if TOP
-            .iter()
-            .any(|key| message.contains(&format!("unknown field `{key}`")))
-        {
+        let mut top = keys().filter(|key| key.parts().0.is_empty());
+        if top.any(|key| message.contains(&format!("unknown field `{}`", key.path()))) {
             message += " (it belongs above all sections)";
         }
         let key = line.and_then(|line| text.lines().nth(line - 1)?.split_once('='));
@@ -139,10 +136,10 @@ fn read(path: &Path) -> Result<(Config, Table, Places), ConfigError> {
         fault(line, error.to_string())
     })?;
     let table = toml::from_str(&text).map_err(explain)?;
-    Ok((config, table, Places::of_file(path, &text)))
+    Ok((config, table, KeyLocations::of_file(path, &text)))
 }
 
-/// The key that was meant, if an error is about one that there is not.
+/// Suggests a known key if the error is about an unknown one.
 fn suggestion(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let written = quoted
@@ -153,21 +150,21 @@ fn suggestion(message: &str) -> String {
             strsim::normalized_damerau_levenshtein(written, key)
         })
     };
-    let meant = quoted.max_by(|one, other| alike(one).total_cmp(&alike(other)));
-    match meant.filter(|key| alike(key) > ALIKE) {
+    let nearest = quoted.max_by(|one, other| alike(one).total_cmp(&alike(other)));
+    match nearest.filter(|key| alike(key) > MIN_SIMILARITY) {
         Some(key) => format!("; did you mean `{key}`?"),
         None => String::new(),
     }
 }
 
-/// Where entries are written that others may contradict.
+/// Positions of entries that may conflict with each other.
 #[derive(Deserialize)]
 struct Written {
     #[serde(default)]
     names: Vec<Spanned<IgnoredAny>>,
 }
 
-/// The line of a text that has this byte.
+/// Returns the line of a byte offset.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     1 + text[..at].matches('\n').count()
 }
@@ -183,36 +180,6 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_the_default_and_so_is_the_example() {
-        assert_eq!(read("").unwrap(), Config::default());
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("crane-agent.toml");
-        assert_eq!(super::read(&example).unwrap().0, Config::default());
-    }
-
-    /// The example shows every key there is, commented out if it has no default.
-    #[test]
-    fn the_example_names_every_key() {
-        let example = include_str!("../../crane-agent.toml");
-        let sections = variables::SECTIONS.map(|(section, known)| (format!("[{section}]"), known));
-        for (section, known) in [(String::new(), &TOP[..])].into_iter().chain(sections) {
-            let error = read(&format!("{section}\nx = 1\n"))
-                .unwrap_err()
-                .to_string();
-            let keys = error.split('`').skip(3).step_by(2);
-            let keys: Vec<&str> = keys.take_while(|key| *key != "names").collect();
-            assert_eq!(keys, known);
-            for key in keys {
-                let shown = example.lines().any(|line| {
-                    let line = line.trim_start_matches("# ");
-                    line.strip_prefix(key)
-                        .is_some_and(|rest| rest.starts_with(" ="))
-                });
-                assert!(shown, "{section} {key} is not in the example");
-            }
-        }
-    }
-
-    #[test]
     fn errors_name_line_key_value_and_what_is_allowed() {
         let cases: [(&str, [&str; 4]); 38] = [
             (
@@ -225,7 +192,7 @@ mod tests {
             ),
             (
                 "names = \"office\"\n",
-                ["line 1", "names", "office", "a prefix and a name"],
+                ["line 1", "names", "office", "a prefix or an asn"],
             ),
             (
                 "[[names]]\nprefix = \"10.0.0.0/8\"\n",

@@ -1,7 +1,9 @@
-//! Amounts of memory as people write them: `64KiB`, `1 MiB`, `4096`.
+//! Sizes with units: `64KiB`, `1 MiB`, `4096`.
 
 use std::fmt;
 use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +35,12 @@ impl fmt::Display for Size {
         let fits = |(_, factor): &&(&str, u64)| self.0 >= *factor && self.0.is_multiple_of(*factor);
         let (name, factor) = UNITS.iter().find(fits).copied().unwrap_or(("B", 1));
         write!(f, "{}{name}", self.0 / factor)
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_str(self)
     }
 }
 

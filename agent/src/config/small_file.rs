@@ -1,7 +1,7 @@
-//! Files that are read whole: configurations, weights, states.
+//! Reads files that fit in memory: configurations, weights, saved states.
 //!
-//! Only regular ones, and only up to a limit: a device would fill the memory,
-//! and a pipe nobody writes to would keep the agent from starting.
+//! Only regular files up to a limit are read: a device would fill the memory, and a pipe
+//! without a writer would block the start.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,9 +12,9 @@ use rustix::fs::OFlags;
 
 use crate::config::size::Size;
 
-/// Opens a regular file.
+/// Opens a file. Returns an error if it is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Opening a pipe waits for its other end, otherwise.
+    // Otherwise opening a pipe would wait for its other end.
     let file = File::options()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
@@ -29,11 +29,11 @@ fn refusal(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// All of a file that has no more than `limit` bytes.
+/// Reads a file. Returns an error if it has more than `limit` bytes.
 pub fn read(path: &Path, limit: Size) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let mut bytes = Vec::new();
-    // One more, to tell; the size the file claims may not be true for long.
+    // One byte more shows that the file is too large; its size may change while it is read.
     file.take(limit.0.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit.0 {

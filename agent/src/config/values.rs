@@ -1,4 +1,4 @@
-//! Values of the configuration; what is none of them says what is allowed.
+//! Parses values of the configuration. Errors say what is allowed.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,15 +8,15 @@ use std::str::FromStr;
 use crane_model::DeviceChoice;
 use ipnet::IpNet;
 use serde::de::{Error, IntoDeserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::length::WindowLength;
 use super::pattern::Pattern;
 use super::size::Size;
-use super::{Anonymise, Decap, Direction, NamedPrefix, Profile, Watched, names};
-use crate::edge::Pair;
+use super::{Anonymise, Decap, Direction, NamedNetwork, Profile, Watched, names};
+use crate::traffic::edge::Pair;
 
-/// An address and a port to serve at.
+/// Parses an address and a port.
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!(
@@ -35,11 +35,7 @@ where
     let value = input.deserialize_any(WholeNumber::<MIN, MAX>)?;
     let fits = (MIN..=MAX).contains(&value).then_some(value);
     fits.and_then(|value| T::try_from(value).ok())
-        .ok_or_else(|| {
-            D::Error::custom(format!(
-                "{value} is not possible, allowed is {MIN} to {MAX}"
-            ))
-        })
+        .ok_or_else(|| D::Error::custom(format!("{value}: must be {MIN} to {MAX}")))
 }
 
 /// A size from MIN to MAX.
@@ -53,7 +49,7 @@ where
     }
     let (least, most) = (Size(MIN), Size(MAX));
     Err(D::Error::custom(format!(
-        "{size} is not possible, allowed is {least} to {most}"
+        "{size}: must be {least} to {most}"
     )))
 }
 
@@ -62,12 +58,11 @@ pub fn window_length<'de, D: Deserializer<'de>>(input: D) -> Result<WindowLength
     text(input, "a length of time like \"60s\"")
 }
 
-/// Where the layers live.
 pub fn device<'de, D: Deserializer<'de>>(input: D) -> Result<DeviceChoice, D::Error> {
     text(input, "\"auto\", \"cpu\", \"cpu-tensor\" or \"cuda:N\"")
 }
 
-/// Where to serve: one place or a list of them.
+/// One address and port, or a list of them.
 pub fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<SocketAddr>, D::Error> {
     let given = input.deserialize_any(OneOrMore(
         "an address and a port like \"127.0.0.1:9732\", or a list of these",
@@ -79,14 +74,27 @@ pub fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<SocketAddr>, D:
     for text in given {
         let address = socket_address(&text).map_err(D::Error::custom)?;
         if addresses.contains(&address) {
-            return Err(D::Error::custom(format!("{address} is there twice")));
+            return Err(D::Error::custom(format!("{address} is given twice")));
         }
         addresses.push(address);
     }
     Ok(addresses)
 }
 
-/// Names by which browsers and others may ask.
+/// Writes a single address as it is, and several as a list.
+pub fn one_or_list<S: Serializer>(addresses: &[SocketAddr], output: S) -> Result<S::Ok, S::Error> {
+    match addresses {
+        [address] => address.serialize(output),
+        addresses => addresses.serialize(output),
+    }
+}
+
+/// Writes a value as its text.
+pub fn as_text<S: Serializer>(value: &impl fmt::Display, output: S) -> Result<S::Ok, S::Error> {
+    output.collect_str(value)
+}
+
+/// Host names.
 pub fn hosts<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
     let example = "a list like [\"agent.example.org\"]";
     let given: Vec<String> = input.deserialize_any(List(example, PhantomData))?;
@@ -95,28 +103,24 @@ pub fn hosts<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Erro
     match given.iter().find(|text| !is_name(text)) {
         None => Ok(given),
         Some(text) => Err(D::Error::custom(format!(
-            "{text:?} is not the name of a host: write it without scheme and port, like \
+            "{text:?} is not a host name: write it without scheme and port, like \
              \"agent.example.org\""
         ))),
     }
 }
 
-/// What is shown of addresses.
 pub fn anonymise<'de, D: Deserializer<'de>>(input: D) -> Result<Anonymise, D::Error> {
     one_of(input, "\"none\", \"prefix\" or \"keyed\"")
 }
 
-/// Whose addresses count.
 pub fn decap<'de, D: Deserializer<'de>>(input: D) -> Result<Decap, D::Error> {
     one_of(input, "\"outer\" or \"inner\"")
 }
 
-/// Which packets count.
 pub fn direction<'de, D: Deserializer<'de>>(input: D) -> Result<Direction, D::Error> {
     one_of(input, "\"both\", \"in\" or \"out\"")
 }
 
-/// A kind of sketch.
 pub fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Profile, D::Error> {
     one_of(input, "\"packed\" or \"paper\"")
 }
@@ -138,15 +142,37 @@ pub fn watched<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Watched>, D::E
 }
 
 /// Networks with names.
-pub fn named<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<NamedPrefix>, D::Error> {
-    let example = "entries [[names]], each with a prefix and a name";
+pub fn named<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<NamedNetwork>, D::Error> {
+    let example = "entries [[names]], each with a prefix or an asn, and a name";
     input.deserialize_any(List(example, PhantomData))
 }
 
 /// The prefix of a network.
-pub fn prefix<'de, D: Deserializer<'de>>(input: D) -> Result<IpNet, D::Error> {
+pub fn prefix<'de, D: Deserializer<'de>>(input: D) -> Result<Option<IpNet>, D::Error> {
     let given = input.deserialize_any(Text("a prefix like \"10.1.0.0/16\""))?;
-    crate::names::prefix(&given).map_err(D::Error::custom)
+    let prefix = crate::traffic::names::prefix(&given);
+    prefix.map(Some).map_err(D::Error::custom)
+}
+
+/// An AS number, with or without `AS` before it.
+pub fn asn<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u32>, D::Error> {
+    input.deserialize_any(AsNumber).map(Some)
+}
+
+/// Name servers, with or without a port.
+pub fn name_servers<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<SocketAddr>, D::Error> {
+    let example = "a list like [\"10.0.0.53\", \"[::1]:5353\"]";
+    let given: Vec<String> = input.deserialize_any(List(example, PhantomData))?;
+    let server = |text: &String| {
+        let address = text.parse().map(|address| SocketAddr::new(address, 53));
+        address.or_else(|_| text.parse()).map_err(|_| {
+            D::Error::custom(format!(
+                "{text:?} is not the address of a name server: write it like \"10.0.0.53\" or \
+                 \"10.0.0.53:53\""
+            ))
+        })
+    };
+    given.iter().map(server).collect()
 }
 
 /// The name of a network.
@@ -156,28 +182,38 @@ pub fn network_name<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Er
     Ok(name.to_owned())
 }
 
-/// The ends of a pair to watch, as they are written.
-#[derive(Deserialize)]
+/// A pair to watch as it is written.
+#[derive(Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,
     expecting = "a pair like { src = \"10.0.0.1\", dst = \"10.0.0.2\" }"
 )]
-pub struct Ends {
+pub struct WatchedPair {
     src: IpAddr,
     dst: IpAddr,
 }
 
-impl TryFrom<Ends> for Watched {
+impl TryFrom<WatchedPair> for Watched {
     type Error = String;
 
-    fn try_from(Ends { src, dst }: Ends) -> Result<Self, String> {
+    fn try_from(WatchedPair { src, dst }: WatchedPair) -> Result<Self, String> {
         let pair = Pair::between(src, dst);
-        let fault = || format!("{src} and {dst} are of different kinds: no packet has both");
+        let fault =
+            || format!("{src} and {dst} are not of the same IP version: no packet has both");
         pair.map(Self).ok_or_else(fault)
     }
 }
 
-/// Anything that is written as a string, of which `expected` is one.
+impl From<Watched> for WatchedPair {
+    fn from(Watched(pair): Watched) -> Self {
+        Self {
+            src: pair.src(),
+            dst: pair.dst(),
+        }
+    }
+}
+
+/// Parses a string. `expected` describes the value in errors.
 fn text<'de, D, T>(input: D, expected: &'static str) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -188,7 +224,7 @@ where
         .map_err(|error| D::Error::custom(format!("{text:?}: {error}")))
 }
 
-/// One of a few words, which are `expected`.
+/// Parses one of a few words. `expected` lists them in errors.
 fn one_of<'de, D, T>(input: D, expected: &'static str) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -223,6 +259,26 @@ impl<const MIN: i64, const MAX: i64> Visitor<'_> for WholeNumber<MIN, MAX> {
 
     fn visit_i64<E>(self, value: i64) -> Result<i64, E> {
         Ok(value)
+    }
+}
+
+struct AsNumber;
+
+impl Visitor<'_> for AsNumber {
+    type Value = u32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an AS number like 64496")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<u32, E> {
+        let asn = u32::try_from(number);
+        asn.map_err(|_| E::custom(format!("{number} is not an AS number: write it like 64496")))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<u32, E> {
+        let asn = crate::lookup::parse_asn(text);
+        asn.ok_or_else(|| E::custom(format!("{text:?} is not an AS number: write it like 64496")))
     }
 }
 

@@ -1,101 +1,39 @@
-//! Variables `CRANE_SECTION_KEY` in the place of keys of the file, and `CRANE_KEY`
-//! for the few keys above all sections.
+//! Environment variables that override keys of the file: `CRANE_SECTION_KEY`, and
+//! `CRANE_KEY` for keys outside of sections.
 //!
-//! Others may have variables that begin like ours: Kubernetes sets `CRANE_PORT`
-//! and more where a service is called crane. Those are named and do nothing.
+//! Other programs may set variables with the same prefix: Kubernetes sets `CRANE_PORT` and
+//! others for a service named crane. Those are reported and ignored.
 
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{Config, ConfigError};
+use super::section::Key;
+use super::{Config, ConfigError, keys};
 
 /// Variables with this prefix configure the agent.
 const PREFIX: &str = "CRANE_";
-/// Not keys: the file itself, and what a client says to a protected agent.
+/// Variables that are not keys: the path of the file, and the password of clients.
 const NO_KEYS: [&str; 2] = ["CRANE_CONFIG", "CRANE_PASSWORD"];
 
-/// Keys above all sections.
-pub const TOP: [&str; 2] = ["names_file", "names_limit"];
-
-/// All sections and their keys.
-pub const SECTIONS: [(&str, &[&str]); 5] = [
-    (
-        "capture",
-        &[
-            "interfaces",
-            "exclude",
-            "filter",
-            "snaplen",
-            "promiscuous",
-            "sample",
-            "buffer_total",
-            "ring_slots",
-            "decap",
-            "ipv6",
-            "direction",
-        ],
-    ),
-    ("window", &["length"]),
-    (
-        "sketch",
-        &[
-            "profile",
-            "device",
-            "weights",
-            "memory",
-            "memory_total",
-            "node_percent",
-            "batch",
-            "linger_ms",
-        ],
-    ),
-    (
-        "export",
-        &[
-            "listen",
-            "socket",
-            "web_config",
-            "hosts",
-            "anonymise",
-            "top",
-            "watch",
-        ],
-    ),
-    ("state", &["directory", "interval"]),
-];
-
-/// Variables that begin like ours.
+/// Variables with the prefix of the agent.
 #[derive(Default)]
-pub struct Found {
-    /// Those that stand for a key, which are set to a text.
-    pub ours: Vec<Variable>,
-    /// The names of the others.
-    pub strangers: Vec<String>,
+pub struct FoundVariables {
+    /// Variables that set a key.
+    pub keys: Vec<Variable>,
+    /// Names of the other variables.
+    pub unknown_variables: Vec<String>,
 }
 
-/// A variable that stands for a key.
+/// A variable that sets a key.
 pub struct Variable {
-    /// What it is called.
     pub name: String,
-    /// None for a key above all sections.
-    section: Option<&'static str>,
-    key: &'static str,
+    pub key: &'static Key,
     text: String,
 }
 
-impl Variable {
-    /// The key with its section, like `window.length`.
-    pub fn key(&self) -> String {
-        match self.section {
-            Some(section) => format!("{section}.{}", self.key),
-            None => self.key.to_owned(),
-        }
-    }
-}
-
-/// Looks through the environment.
-pub fn find() -> Result<Found, ConfigError> {
-    let mut found = Found::default();
+/// Reads the environment.
+pub fn find() -> Result<FoundVariables, ConfigError> {
+    let mut found = FoundVariables::default();
     for (name, text) in std::env::vars_os() {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
             continue;
@@ -103,56 +41,41 @@ pub fn find() -> Result<Found, ConfigError> {
         if NO_KEYS.contains(&name) {
             continue;
         }
-        let Some((section, key)) = meaning(name) else {
-            found.strangers.push(name.to_owned());
+        let Some(key) = key_of(name) else {
+            found.unknown_variables.push(name.to_owned());
             continue;
         };
         let text = text.into_string();
-        found.ours.push(Variable {
+        found.keys.push(Variable {
             name: name.to_owned(),
-            section,
             key,
             text: text.map_err(|_| ConfigError::new(name, "is not UTF-8"))?,
         });
     }
-    found.strangers.sort_unstable();
+    found.unknown_variables.sort_unstable();
     Ok(found)
 }
 
-/// The section, if any, and the key that a variable stands for.
-fn meaning(name: &str) -> Option<(Option<&'static str>, &'static str)> {
+/// Returns the key that a variable sets.
+fn key_of(name: &str) -> Option<&'static Key> {
     let name = name.strip_prefix(PREFIX)?.to_lowercase();
-    if let Some(key) = TOP.iter().find(|known| **known == name) {
-        return Some((None, key));
-    }
-    let (section, key) = name.split_once('_')?;
-    let (section, keys) = SECTIONS.iter().find(|(known, _)| *known == section)?;
-    let key = keys.iter().find(|known| **known == key)?;
-    Some((Some(section), key))
+    keys().find(|key| key.path().replace('.', "_") == name)
 }
 
-/// Puts variables over a table that is known to be right, one by one, so that
-/// what goes wrong is the fault of the variable.
-pub fn put_over(
-    mut table: Table,
-    variables: Vec<Variable>,
-) -> Result<(Config, Table), ConfigError> {
+/// Applies variables to a valid table one by one, so that an error is attributed to its
+/// variable.
+pub fn apply(mut table: Table, variables: Vec<Variable>) -> Result<(Config, Table), ConfigError> {
     for variable in variables {
-        let Variable {
-            name,
-            section,
-            key,
-            text,
-        } = variable;
-        let entries = match section {
-            Some(section) => {
+        let Variable { name, key, text } = variable;
+        let entries = match key.parts() {
+            ("", _) => Some(&mut table),
+            (section, _) => {
                 let entry = table.entry(section).or_insert_with(|| Table::new().into());
                 entry.as_table_mut()
             }
-            None => Some(&mut table),
         };
         if let Some(entries) = entries {
-            entries.insert(key.into(), value(&text));
+            entries.insert(key.parts().1.into(), value(&text));
         }
         let place = format!("{name}={text}");
         let config = Config::deserialize(table.clone()).map_err(|error| {
@@ -171,8 +94,7 @@ pub fn put_over(
     Ok((config, table))
 }
 
-/// A variable's text as TOML writes values (`192`, `["eth*"]`, `true`); what
-/// is none of these is a string.
+/// Parses the text as a TOML value (`192`, `["eth*"]`, `true`). Anything else is a string.
 fn value(text: &str) -> Value {
     let document = format!("value = {text}");
     let parsed = toml::from_str::<Table>(&document).ok();
@@ -189,14 +111,12 @@ mod tests {
     fn variables_override_the_file() {
         let file: Table = toml::from_str("[capture]\nsnaplen = 100\nsample = 7\n").unwrap();
         let with = |name: &str, text: &str| {
-            let (section, key) = meaning(name).unwrap();
             let variable = Variable {
                 name: name.to_owned(),
-                section,
-                key,
+                key: key_of(name).unwrap(),
                 text: text.to_owned(),
             };
-            put_over(file.clone(), vec![variable]).map(|(config, _)| config)
+            apply(file.clone(), vec![variable]).map(|(config, _)| config)
         };
         let config = with("CRANE_CAPTURE_SNAPLEN", "128").unwrap();
         assert_eq!((config.capture.snaplen, config.capture.sample), (128, 7));
@@ -225,14 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_a_stranger() {
+    fn other_variables_are_not_keys() {
+        let path = |name| key_of(name).map(Key::path);
         assert_eq!(
-            meaning("CRANE_SKETCH_MEMORY_TOTAL"),
-            Some((Some("sketch"), "memory_total"))
+            path("CRANE_SKETCH_MEMORY_TOTAL"),
+            Some("sketch.memory_total")
         );
-        assert_eq!(meaning("CRANE_NAMES_FILE"), Some((None, "names_file")));
+        assert_eq!(path("CRANE_NAMES_FILE"), Some("names_file"));
         for name in ["CRANE_PORT", "CRANE_CAPTURE_SNAPLNE", "CRANE_EXPORT_PORT"] {
-            assert_eq!(meaning(name), None, "{name}");
+            assert_eq!(path(name), None, "{name}");
         }
     }
 }

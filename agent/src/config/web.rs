@@ -1,8 +1,8 @@
-//! The file that protects the HTTP server, in the format of the Prometheus
-//! exporter toolkit: certificates, who may ask, headers.
+//! The file that configures TLS, users and headers of the HTTP server, in the format of the
+//! Prometheus exporter toolkit.
 //!
-//! What the format knows and this agent cannot do is refused by name, never
-//! passed over: a file that asks for protection gets it or an error.
+//! Settings of the format that this agent does not support are errors that name the
+//! setting: a file that asks for protection gets it or an error.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,15 @@ use super::yaml::{self, Fault, Node};
 use super::{ConfigError, small_file};
 use crate::config::size::Size;
 
-/// The largest file.
-const MOST: Size = Size(1 << 20);
-/// Checking a password that costs more would take longer than a scrape may.
-const DEAREST: u32 = 16;
-/// What is said of a file without any section.
-const EMPTY: &str = "is empty, so it may have been cut off; to serve without protection, remove \
+/// Largest size of a file.
+const MAX_SIZE: Size = Size(1 << 20);
+/// Highest cost of a bcrypt hash: checking a more expensive one would exceed the time of a
+/// scrape.
+const MAX_COST: u32 = 16;
+/// Message for a file without sections.
+const EMPTY: &str = "is empty and may have been truncated; to serve without protection, remove \
                      the key export.web_config";
-/// Headers that may be set, and what to, if not anything.
+/// Headers that may be set, and their allowed values; empty for any.
 const HEADERS: [(&str, &[&str]); 5] = [
     ("Strict-Transport-Security", &[]),
     ("X-Content-Type-Options", &["nosniff"]),
@@ -31,52 +32,48 @@ const HEADERS: [(&str, &[&str]); 5] = [
     ("Content-Security-Policy", &[]),
 ];
 
-/// How the HTTP server is protected.
+/// Settings of the HTTP server.
 #[derive(Debug, Default, Clone)]
 pub struct WebConfig {
-    /// Certificates; none for HTTP without TLS.
+    /// `None` for HTTP without TLS.
     pub tls: Option<Tls>,
-    /// Hashes of passwords, by user; anyone may ask if there are none.
+    /// Password hashes by user. If empty, no password is required.
     pub users: BTreeMap<String, String>,
-    /// Headers of every answer.
+    /// Headers of every response.
     pub headers: Vec<(&'static str, String)>,
-    /// What all of this demands of whoever connects.
+    /// What these settings require of clients.
     pub demands: Demands,
 }
 
 /// `tls_server_config`
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// The certificate and those it hangs on.
+    /// Certificate chain.
     pub cert_file: PathBuf,
-    /// Its key.
+    /// Private key.
     pub key_file: PathBuf,
-    /// Who may sign certificates of clients; none if clients need none.
+    /// CA that verifies client certificates. `None` if they are not used.
     pub client_ca_file: Option<PathBuf>,
-    /// Whether a client may come without a certificate, if it need not.
+    /// Whether clients must have a certificate.
     pub client_cert_required: bool,
-    /// The oldest version of TLS that is spoken.
+    /// Oldest supported version.
     pub min_version: TlsVersion,
-    /// The newest one.
+    /// Newest supported version.
     pub max_version: TlsVersion,
-    /// Whether the server chooses the cipher.
     pub prefer_server_cipher_suites: bool,
 }
 
-/// A version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// 1.2
     Tls12,
-    /// 1.3
     Tls13,
 }
 
 impl WebConfig {
-    /// Reads a file. Files that it names are not opened.
+    /// Reads a file. Files that it refers to are not opened.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let failed = |why: String| ConfigError::new(path.display(), why);
-        let bytes = small_file::read(path, MOST)
+        let bytes = small_file::read(path, MAX_SIZE)
             .map_err(|error| failed(format!("cannot be read: {error}")))?;
         let text = String::from_utf8(bytes).map_err(|_| failed("is not UTF-8".into()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -87,7 +84,7 @@ impl WebConfig {
         config.ok_or_else(|| failed(EMPTY.into()))
     }
 
-    /// What a text says; none if it has no section at all.
+    /// Parses a file. `None` if it has no section.
     fn parse(text: &str, folder: &Path) -> Result<Option<Self>, Fault> {
         let mut config = Self::default();
         let sections = yaml::parse(text)?.entries("the file")?;
@@ -127,7 +124,7 @@ fn tls(section: Node, folder: &Path, demands: &mut Demands) -> Result<Option<Tls
     let mut is_empty = true;
     for (name, node) in section.entries("tls_server_config")? {
         is_empty = false;
-        demands.say(&name);
+        demands.set_explicit(&name);
         let file = |text: String| (!text.is_empty()).then(|| folder.join(text));
         match name.as_str() {
             "cert_file" => cert = file(node.text(&name)?),
@@ -145,7 +142,7 @@ fn tls(section: Node, folder: &Path, demands: &mut Demands) -> Result<Option<Tls
                 return Err(unable(&node, &name, instead));
             }
             "cipher_suites" | "curve_preferences" => {
-                let instead = "only strong ones are offered; leave it out";
+                let instead = "only secure ones are offered; leave it out";
                 return Err(unable(&node, &name, instead));
             }
             _ => {
@@ -166,7 +163,7 @@ fn tls(section: Node, folder: &Path, demands: &mut Demands) -> Result<Option<Tls
     }
     match (auth, &client_ca) {
         (None, Some(_)) => {
-            let message = "client_ca_file does nothing without a client_auth_type: \
+            let message = "client_ca_file has no effect without a client_auth_type: \
                            RequireAndVerifyClientCert or VerifyClientCertIfGiven";
             return Err(fault(message));
         }
@@ -184,7 +181,7 @@ fn tls(section: Node, folder: &Path, demands: &mut Demands) -> Result<Option<Tls
     }))
 }
 
-/// None if clients need no certificate, otherwise whether they must have one.
+/// Returns `None` if client certificates are not used, otherwise whether they are required.
 fn client_auth(name: &str, node: Node) -> Result<Option<bool>, Fault> {
     let line = node.line;
     let given = node.text(name)?;
@@ -193,13 +190,13 @@ fn client_auth(name: &str, node: Node) -> Result<Option<bool>, Fault> {
         "VerifyClientCertIfGiven" => return Ok(Some(false)),
         "RequireAndVerifyClientCert" => return Ok(Some(true)),
         "RequestClientCert" | "RequireAnyClientCert" | "RequireClientCert" => {
-            "takes certificates that anyone can make, which protects nothing: this agent checks \
-             every certificate it is shown"
+            "accepts certificates without verifying them, which protects nothing: this agent \
+             verifies every client certificate"
         }
-        _ => "is not possible",
+        _ => "is unknown",
     };
     let allowed = "NoClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert";
-    let message = format!("{name}: {given:?} {message}; allowed is {allowed}");
+    let message = format!("{name}: {given:?} {message}; must be {allowed}");
     Err(Fault::new(line, message))
 }
 
@@ -209,10 +206,10 @@ fn version(name: &str, node: Node) -> Result<TlsVersion, Fault> {
     let why = match given.as_str() {
         "TLS12" => return Ok(TlsVersion::Tls12),
         "TLS13" => return Ok(TlsVersion::Tls13),
-        "TLS10" | "TLS11" => "is no longer safe, and not spoken",
-        _ => "is not possible",
+        "TLS10" | "TLS11" => "is no longer safe and not supported",
+        _ => "is unknown",
     };
-    let message = format!("{name}: {given:?} {why}; allowed is TLS12 or TLS13");
+    let message = format!("{name}: {given:?} {why}; must be TLS12 or TLS13");
     Err(Fault::new(line, message))
 }
 
@@ -223,7 +220,7 @@ fn http(section: Node) -> Result<Vec<(&'static str, String)>, Fault> {
             "http2" => {
                 let line = node.line;
                 if node.flag(&name)? {
-                    let message = "http2: HTTP/2 is not spoken; write false, or leave it out";
+                    let message = "http2: HTTP/2 is not supported; write false, or leave it out";
                     return Err(Fault::new(line, message));
                 }
             }
@@ -251,11 +248,11 @@ fn header(name: &str, node: Node) -> Result<(&'static str, String), Fault> {
     let fits = values.is_empty() || values.iter().any(|one| one.eq_ignore_ascii_case(&value));
     if !fits {
         let allowed = values.join(" or ");
-        let message = format!("{name}: {value:?} is not possible, allowed is {allowed}");
+        let message = format!("{name}: {value:?}: must be {allowed}");
         return Err(Fault::new(line, message));
     }
     if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        let message = format!("{name}: {value:?} cannot stand in a header");
+        let message = format!("{name}: {value:?} has characters that a header cannot contain");
         return Err(Fault::new(line, message));
     }
     Ok((known, value))
@@ -266,16 +263,16 @@ fn users(section: Node) -> Result<BTreeMap<String, String>, Fault> {
     for (user, node) in section.entries("basic_auth_users")? {
         let line = node.line;
         let hash = node.text(&user)?;
-        // Not the text itself: someone may have written the password.
+        // The message must not contain the text, which may be a plain password.
         let refuse = |why: &str| Err(Fault::new(line, format!("{user}: {why}")));
         let Ok(parts) = HashParts::from_str(&hash) else {
-            return refuse("is no bcrypt hash: make one with htpasswd -nBC 10 \"\"");
+            return refuse("is not a bcrypt hash: make one with htpasswd -nBC 10 \"\"");
         };
-        if parts.get_cost() > DEAREST {
+        if parts.get_cost() > MAX_COST {
             return refuse("a bcrypt cost above 16 takes longer than a scrape may");
         }
         if user.is_empty() || user.contains(':') {
-            return refuse("a user has a name without a colon");
+            return refuse("a user name must not be empty or contain a colon");
         }
         users.insert(user, hash);
     }
@@ -287,10 +284,7 @@ fn unknown(node: &Node, key: &str, allowed: &str) -> Fault {
 }
 
 fn unable(node: &Node, key: &str, instead: &str) -> Fault {
-    Fault::new(
-        node.line,
-        format!("{key}: this agent cannot do that; {instead}"),
-    )
+    Fault::new(node.line, format!("{key}: not supported; {instead}"))
 }
 
 #[cfg(test)]
@@ -325,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Wherever a file is cut off, what it demanded does not end in silence.
+    /// Wherever a file is truncated, a requirement is never dropped silently.
     #[test]
     fn a_demand_ends_only_in_words() {
         let whole = format!(
@@ -337,17 +331,17 @@ mod tests {
         let before = parse(&whole).unwrap().unwrap().demands;
         let (mut silent, mut same) = (0, 0);
         for length in 0..whole.len() {
-            // What has a fault, or nothing in it, is refused anyway.
+            // Files with errors and empty files are rejected anyway.
             let Ok(Some(cut)) = parse(&whole[..length]) else {
                 continue;
             };
-            match cut.demands.silently_less_than(&before) {
+            match cut.demands.implicitly_less_than(&before) {
                 Some(_) => silent += 1,
-                // At the end of a user's line, or before that line break.
+                // Truncated at the end of a user's line, or before that line break.
                 None => same += 1,
             }
             let less = cut.demands.less_than(&before).is_some();
-            assert_eq!(less, cut.demands.silently_less_than(&before).is_some());
+            assert_eq!(less, cut.demands.implicitly_less_than(&before).is_some());
         }
         assert!(silent > 3 && same > 1, "{silent} {same}");
 
@@ -379,7 +373,7 @@ mod tests {
         ] {
             let demands = parse(&text).unwrap().unwrap().demands;
             assert_eq!(demands.less_than(&before).is_some(), less, "{text}");
-            let found = demands.silently_less_than(&before).map(|(what, _)| what);
+            let found = demands.implicitly_less_than(&before).map(|(what, _)| what);
             match missing {
                 Some(missing) => assert!(found.unwrap().contains(missing), "{text}"),
                 None => assert_eq!(found, None, "{text}"),

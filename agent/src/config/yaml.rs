@@ -1,43 +1,39 @@
-//! A YAML file as a tree whose entries know their lines.
+//! Parses YAML to a tree whose entries have line numbers.
 //!
-//! Only what configurations need: one document of mappings, lists and plain
-//! values. Anchors and tags are refused, so that nothing stands for anything
-//! else and a small file stays small.
+//! Only what the configuration needs is supported: one document with mappings, lists and
+//! plain values. Anchors and tags are errors, so that a small file cannot expand to a large
+//! tree.
 
 use saphyr_parser::{Event, Parser, ScanError, Span};
 
-/// How deep a file may be nested; a real one has three levels.
-const DEEPEST: usize = 16;
+/// Deepest nesting; a real file has three levels.
+const MAX_DEPTH: usize = 16;
 
-/// A value and where it is written.
+/// A value and its line.
 pub struct Node {
-    /// The line, from 1.
+    /// Starting from 1.
     pub line: usize,
-    /// What is written there.
     pub value: Value,
 }
 
-/// What a file may hold.
 pub enum Value {
-    /// A text, a number, true or false; empty where nothing is written.
+    /// A string, a number or a boolean; empty if there is no value.
     Text(String),
-    /// A list, of which nobody needs to know more.
+    /// A list. Its content is not needed.
     List,
-    /// A mapping, in the order it is written.
+    /// A mapping, in the order of the file.
     Map(Vec<(String, Node)>),
 }
 
-/// What is wrong, and in which line.
+/// An error and its line.
 #[derive(Debug)]
 pub struct Fault {
-    /// The line, from 1.
+    /// Starting from 1.
     pub line: usize,
-    /// What is wrong there.
     pub message: String,
 }
 
 impl Fault {
-    /// Something wrong in a line.
     pub fn new(line: usize, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { line, message }
@@ -45,12 +41,12 @@ impl Fault {
 }
 
 impl Node {
-    /// Whether keys and values are written here, or `{}`.
+    /// Whether this is a mapping, which may be empty.
     pub fn is_map(&self) -> bool {
         matches!(self.value, Value::Map(_))
     }
 
-    /// The entries of a mapping called `name`; none where nothing is written.
+    /// Returns the entries of the mapping `name`; empty if there is no value.
     pub fn entries(self, name: &str) -> Result<Vec<(String, Node)>, Fault> {
         match self.value {
             Value::Map(map) => Ok(map),
@@ -62,7 +58,7 @@ impl Node {
         }
     }
 
-    /// The text of the key `name`.
+    /// Returns the string of the key `name`.
     pub fn text(self, name: &str) -> Result<String, Fault> {
         match self.value {
             Value::Text(text) => Ok(text),
@@ -70,7 +66,7 @@ impl Node {
         }
     }
 
-    /// Whether the key `name` is true.
+    /// Returns the boolean of the key `name`.
     pub fn flag(self, name: &str) -> Result<bool, Fault> {
         let line = self.line;
         match self.text(name)?.as_str() {
@@ -86,7 +82,7 @@ impl Node {
 
 type Events<'a> = dyn Iterator<Item = Result<(Event<'a>, Span), ScanError>> + 'a;
 
-/// Reads a file with one document; an empty file is an empty mapping.
+/// Parses a file with one document. An empty file is an empty mapping.
 pub fn parse(text: &str) -> Result<Node, Fault> {
     let mut events = Parser::new_from_str(text);
     let events: &mut Events<'_> = &mut events;
@@ -98,7 +94,7 @@ pub fn parse(text: &str) -> Result<Node, Fault> {
             (_, line) if document.is_some() => {
                 return Err(Fault::new(line, "a second document: one is read"));
             }
-            (event, line) => document = Some(node(events, event, line, DEEPEST)?),
+            (event, line) => document = Some(node(events, event, line, MAX_DEPTH)?),
         }
     }
     let nothing = || Node {
@@ -119,7 +115,7 @@ fn next<'a>(events: &mut Events<'a>) -> Result<(Event<'a>, usize), Fault> {
     }
 }
 
-/// The node that begins with this event.
+/// Builds the node that starts with this event.
 fn node<'a>(
     events: &mut Events<'a>,
     event: Event<'a>,
@@ -160,11 +156,11 @@ fn node<'a>(
                     return Err(Fault::new(line, "a key has to be a text"));
                 };
                 if map.iter().any(|(known, _)| *known == key) {
-                    return Err(Fault::new(line, format!("{key}: is there twice")));
+                    return Err(Fault::new(line, format!("{key}: is given twice")));
                 }
                 let (event, at) = next(events)?;
                 let mut value = node(events, event, at, depth)?;
-                // What is wrong with a key or its value is found at the key.
+                // Errors in a value are reported at the line of its key.
                 value.line = line;
                 map.push((key, value));
             }

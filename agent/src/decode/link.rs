@@ -1,16 +1,16 @@
-//! Everything below IP: link headers, tags, labels and sessions.
+//! Strips everything below IP: link headers, VLAN tags, MPLS labels and PPPoE sessions.
 
 use etherparse::{EtherType, Ethernet2HeaderSlice, SingleVlanHeaderSlice, ether_type};
 
 use super::network::Ip;
 use crate::config::Direction;
-use crate::packet::Link;
-use crate::tally::Ignored;
+use crate::traffic::packet::Link;
+use crate::traffic::tally::Ignored;
 
 const ETHERNET: Link = Link(1);
-/// Tags, labels and sessions stacked deeper than this are an attack.
+/// Deeper stacks of tags, labels and sessions only occur in attacks.
 const MAX_DEPTH: usize = 16;
-/// Smaller values in the place of an ethertype mean something else.
+/// Smaller values are not ethertypes.
 const FIRST_ETHERTYPE: u16 = 0x0600;
 /// QinQ as it was before 802.1ad.
 const OLD_QINQ: EtherType = EtherType(0x9100);
@@ -33,7 +33,7 @@ pub fn plain_ipv4(link: Link, data: &[u8]) -> Option<Ip<'_>> {
 pub fn strip(link: Link, data: &[u8]) -> Result<Ip<'_>, Ignored> {
     match link.0 {
         1 => ethernet(data),
-        // BSD null, in the byte order of the machine that captured.
+        // BSD null, in the byte order of the capturing machine.
         0 => {
             let (family, rest) = split::<4>(data)?;
             let little = u32::from_le_bytes(*family);
@@ -51,18 +51,18 @@ pub fn strip(link: Link, data: &[u8]) -> Result<Ip<'_>, Ignored> {
         },
         51 => pppoe(data),
         104 => cisco_hdlc(split::<2>(data)?.1),
-        // PPP after a byte that tells the direction.
+        // PPP after a byte with the direction.
         204 => ppp(split::<1>(data)?.1),
-        // Raw IP as numbered in files and, on some systems, by the kernel.
+        // Raw IP, with its number in files and those of some kernels.
         12 | 14 | 101 => Ip::sniff(data),
         228 => Ok(Ip::V4(data)),
         229 => Ok(Ip::V6(data)),
-        // Linux cooked v1: the protocol in the last 2 of 16 bytes.
+        // Linux cooked v1: the protocol is in the last 2 of 16 bytes.
         113 => {
             let (header, rest) = split::<16>(data)?;
             cooked([header[14], header[15]], rest)
         }
-        // Linux cooked v2: the protocol in the first 2 of 20 bytes.
+        // Linux cooked v2: the protocol is in the first 2 of 20 bytes.
         276 => {
             let (header, rest) = split::<20>(data)?;
             cooked([header[0], header[1]], rest)
@@ -71,7 +71,7 @@ pub fn strip(link: Link, data: &[u8]) -> Result<Ip<'_>, Ignored> {
     }
 }
 
-/// Whether a packet came in or went out, if its link header tells.
+/// Returns whether a packet came in or went out. `None` if its link header does not tell.
 pub fn direction(link: Link, data: &[u8]) -> Option<Direction> {
     let packet_type = match link.0 {
         113 => u16::from_be_bytes(*data.first_chunk()?),
@@ -121,7 +121,7 @@ fn ethernet_header(data: &[u8]) -> Result<(EtherType, &[u8]), Ignored> {
     Ok((header.ether_type(), &data[header.slice().len()..]))
 }
 
-/// LLC that leads to an ethertype (SNAP) or to IP itself.
+/// LLC with an ethertype (SNAP) or IP itself.
 fn llc(data: &[u8]) -> Result<(EtherType, &[u8]), Ignored> {
     match split::<3>(data)? {
         ([0x06, 0x06, 3], rest) => Ok((ether_type::IPV4, rest)),
@@ -136,8 +136,8 @@ fn llc(data: &[u8]) -> Result<(EtherType, &[u8]), Ignored> {
     }
 }
 
-/// What Linux puts in the place of an ethertype: small numbers are its own, of
-/// which 4 is LLC and none of the others leads to IP.
+/// The protocol field of Linux cooked headers. Small numbers are specific to Linux: 4 is
+/// LLC, and none of the others leads to IP.
 fn cooked(kind: [u8; 2], rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     match u16::from_be_bytes(kind) {
         4 => llc(rest).and_then(|(kind, rest)| ethertype(kind, rest)),
@@ -148,14 +148,14 @@ fn cooked(kind: [u8; 2], rest: &[u8]) -> Result<Ip<'_>, Ignored> {
 
 fn address_family(family: u32, rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     match family {
-        // 2 is IPv4 everywhere; IPv6 is 10, 24, 28 or 30 by system.
+        // 2 is IPv4 everywhere; IPv6 is 10, 24, 28 or 30 depending on the system.
         2 | 10 | 24 | 28 | 30 => Ip::sniff(rest),
         _ => Err(Ignored::NotIp),
     }
 }
 
-/// Labels up to the one at the bottom of the stack. Nothing names what follows
-/// it; a pseudo-wire's control word starts with neither 4 nor 6.
+/// Skips labels up to the bottom of the stack. No field names the payload; the control word
+/// of a pseudo-wire starts with neither 4 nor 6.
 fn mpls(mut rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     for _ in 0..MAX_DEPTH {
         let (label, after) = split::<4>(rest)?;
@@ -167,7 +167,7 @@ fn mpls(mut rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     Err(Ignored::Malformed)
 }
 
-/// PPPoE; any code but 0 is discovery.
+/// PPPoE. Any code but 0 is discovery.
 fn pppoe(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     match split::<6>(data)? {
         ([_, 0, ..], rest) => ppp(rest),
@@ -175,7 +175,7 @@ fn pppoe(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     }
 }
 
-/// PPP: address and control may be left out, the protocol may be one byte.
+/// PPP. Address and control may be missing, and the protocol may have one byte.
 fn ppp(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     let data = data.strip_prefix(&[0xff, 0x03]).unwrap_or(data);
     let first = *data.first().ok_or(Ignored::Truncated)?;

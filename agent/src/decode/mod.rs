@@ -1,10 +1,9 @@
-//! From the bytes of a packet to its source and destination address, and what
-//! travels between them.
+//! Decodes a packet to its source and destination address, protocol and service.
 //!
-//! [`link`] strips everything below IP, [`network`] reads the IP header, and
-//! if asked for [`tunnel`] looks for another one inside. Snapped frames are
-//! fine as long as the addresses are there. Nothing is verified or copied: in
-//! the common case this is a few comparisons and two loads.
+//! [`link`] strips everything below IP, [`network`] reads the IP header, and [`tunnel`]
+//! finds the innermost IP header if that is configured. Truncated frames are decoded as
+//! long as they hold the addresses. Nothing is verified or copied: the common case is a few
+//! comparisons and two loads.
 
 mod link;
 mod network;
@@ -14,21 +13,20 @@ mod tunnel;
 pub mod testing;
 
 use crate::config::{self, Decap, Direction};
-use crate::edge::Pair;
-use crate::packet::Link;
-use crate::protocol::Protocol;
-use crate::service::Service;
-use crate::tally::Ignored;
+use crate::traffic::edge::Pair;
+use crate::traffic::packet::Link;
+use crate::traffic::protocol::Protocol;
+use crate::traffic::service::Service;
+use crate::traffic::tally::Ignored;
 use network::Ip;
 
-/// What to make of a packet.
+/// Options of decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Whose addresses count.
     pub decap: Decap,
-    /// Whether IPv6 counts.
+    /// Whether IPv6 packets are decoded or ignored.
     pub ipv6: bool,
-    /// Which packets count, where the link layer tells; elsewhere all do.
+    /// Which packets are decoded. Applies only to link types that have a direction.
     pub direction: Direction,
 }
 
@@ -42,18 +40,16 @@ impl From<&config::Capture> for Options {
     }
 }
 
-/// What a packet says of itself.
+/// Result of decoding a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
-    /// Its source and destination.
     pub pair: Pair,
-    /// What the packet with these addresses carries.
+    /// Protocol of the IP packet with these addresses.
     pub protocol: Protocol,
-    /// And for which service.
     pub service: Service,
 }
 
-/// Source, destination and service of a packet, or why it has none.
+/// Decodes a packet, or returns why it is ignored.
 #[inline]
 pub fn decode(link: Link, data: &[u8], options: &Options) -> Result<Decoded, Ignored> {
     if options.direction != Direction::Both
@@ -61,8 +57,8 @@ pub fn decode(link: Link, data: &[u8], options: &Options) -> Result<Decoded, Ign
     {
         return Err(Ignored::Direction);
     }
-    // Nearly all traffic. Its own way through the same steps halves its cost:
-    // there is no result to be merged with that of the long way.
+    // Nearly all traffic takes this path. A path of its own halves the cost, because its
+    // result is not merged with that of the general path.
     if let Some(packet) = link::plain_ipv4(link, data) {
         return addresses(packet, options);
     }
@@ -114,8 +110,8 @@ mod tests {
         pair(Link(test.link), &test.data, options).map_err(Ignored::name)
     }
 
-    /// What the packet with these addresses carries: behind all extension
-    /// headers, and as far as the capture goes.
+    /// The protocol is that of the packet with these addresses: after all extension
+    /// headers, as far as they were captured.
     #[test]
     fn the_protocol_is_that_of_the_packet_with_the_addresses() {
         let protocol = |packet: &[u8], options| {
@@ -147,7 +143,7 @@ mod tests {
             let packet = ip(v6(1), OPTIONS, &options(ROUTING, &routed));
             assert_eq!(protocol(&packet, &OUTER), name, "behind three headers");
             assert_eq!(protocol(&packet[..50], &OUTER), "other", "cut off before");
-            // A later fragment goes on in the middle of something.
+            // A later fragment does not start with a header.
             let later = fragment(v6(1), 100, false, OPTIONS, &[number; 40]);
             assert_eq!(protocol(&later, &OUTER), "other");
             let tunnel = ip(v4(1), GRE, &gre(0, IPV4, &ip(v4(2), number, &[0; 40])));
@@ -257,7 +253,7 @@ mod tests {
     fn direction_counts_where_the_link_tells() {
         let packet = ip(v4(1), UDP, &[]);
         let framed = |direction| [&[direction, 0xff, 3, 0, 0x21], &packet[..]].concat();
-        // Link, packet, whether it counts as in, as out.
+        // Link type, packet, whether it counts as in, as out.
         let mut cases = vec![
             (204, framed(0), true, false),
             (204, framed(1), false, true),

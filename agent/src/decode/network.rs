@@ -7,33 +7,31 @@ use etherparse::{
     IpNumber, Ipv4HeaderSlice, Ipv6ExtensionSlice, Ipv6HeaderSlice, LaxIpv4Slice, LaxIpv6Slice,
 };
 
-use crate::edge::Pair;
-use crate::protocol::Protocol;
-use crate::service::Service;
-use crate::tally::Ignored;
+use crate::traffic::edge::Pair;
+use crate::traffic::protocol::Protocol;
+use crate::traffic::service::Service;
+use crate::traffic::tally::Ignored;
 
-/// Where an IPv4 header has its protocol.
+/// Offset of the protocol in an IPv4 header.
 const V4_PROTOCOL: usize = 9;
-/// The bits before it that say where in the packet a fragment begins.
+/// Bits of the fragment offset in an IPv4 header.
 const V4_OFFSET: u16 = 0x1fff;
-/// Where an IPv6 header has the kind of what follows it.
+/// Offset of the next-header field in an IPv6 header.
 const V6_NEXT: usize = 6;
-/// Length of an IPv6 header.
+/// Size of an IPv6 header.
 const V6_HEADER: usize = 40;
 /// The only extension header of IPv4.
 const AUTHENTICATION: u8 = 51;
 
-/// The bytes of an IP packet, of the version the header before it names.
+/// An IP packet of the version that the header before it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ip<'a> {
-    /// IPv4.
     V4(&'a [u8]),
-    /// IPv6.
     V6(&'a [u8]),
 }
 
 impl<'a> Ip<'a> {
-    /// For when no header names the version: the first half-byte does.
+    /// Detects the version by the first half-byte, if no header names it.
     pub fn sniff(data: &'a [u8]) -> Result<Self, Ignored> {
         match data.first().map(|byte| byte >> 4) {
             Some(4) => Ok(Self::V4(data)),
@@ -43,13 +41,12 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// Its addresses.
     #[inline]
     pub fn pair(self) -> Result<Pair, Ignored> {
         match self {
             Self::V4(data) => match Ipv4HeaderSlice::from_slice(data) {
                 Ok(header) => Ok(Pair::V4(header.source_addr(), header.destination_addr())),
-                // Cut off within its options: the addresses stand before them.
+                // Truncated within the options, which follow the addresses.
                 Err(ipv4::HeaderSliceError::Len(_)) => match data.get(12..20) {
                     Some(&[a, b, c, d, e, f, g, h]) => Ok(Pair::V4(
                         Ipv4Addr::new(a, b, c, d),
@@ -67,9 +64,9 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// What it carries, behind all extension headers, and for which service. A later
-    /// fragment has the protocol, too, but no ports. Where the capture ends before
-    /// it, it is none of those known.
+    /// Returns the protocol after all extension headers, and the service. A later fragment
+    /// has the protocol but no ports. If the capture ends before the protocol, it is
+    /// [`Protocol::Other`].
     #[inline]
     pub fn carries(self) -> (Protocol, Service) {
         let (number, transport) = match self {
@@ -110,9 +107,8 @@ impl<'a> Ip<'a> {
         (protocol, service)
     }
 
-    /// What it carries, after all extension headers, in one pass over them;
-    /// nothing for a fragment other than the first, which begins somewhere in
-    /// the middle.
+    /// Returns protocol and payload after all extension headers, in one pass. `None` for a
+    /// later fragment, whose payload does not start with a header.
     pub fn payload(self) -> Option<(IpNumber, &'a [u8])> {
         let (payload, begins) = match self {
             Self::V4(data) => {
@@ -139,8 +135,8 @@ impl<'a> Ip<'a> {
     }
 }
 
-/// The number behind extension headers, the first of which is a `number`, and what
-/// follows them; none of a later fragment. Few packets have any.
+/// Returns the protocol number and payload after extension headers, the first of which has
+/// the type `number`. `None` for a later fragment. Few packets have extension headers.
 #[cold]
 fn behind(mut number: u8, mut data: &[u8]) -> (u8, Option<&[u8]>) {
     const HOP_BY_HOP: u8 = 0;

@@ -1,22 +1,22 @@
-//! IP within IP: VXLAN, GRE and IP-in-IP.
+//! IP packets in tunnels: VXLAN, GRE and IP-in-IP.
 
 use etherparse::{EtherType, UdpHeaderSlice, ip_number};
 
 use super::link;
 use super::network::Ip;
 
-/// Tunnels nested deeper than this are an attack.
+/// Deeper nesting only occurs in attacks.
 const MAX_DEPTH: usize = 8;
-/// VXLAN's port, and the one Linux used before there was one.
+/// The port of VXLAN, and the one that Linux used before it was assigned.
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 
-/// The innermost IP packet whose addresses can be read. A tunnel that leads
-/// nowhere (cut off, a later fragment, no IP inside) ends the search: the
-/// packet around it still is an edge.
+/// Returns the innermost IP packet whose addresses can be read. If the content of a tunnel
+/// cannot be decoded (truncated, a later fragment, no IP), the packet around it is
+/// returned.
 pub fn innermost(outer: Ip<'_>) -> Ip<'_> {
     let mut packet = outer;
     for _ in 0..MAX_DEPTH {
-        match inside(packet) {
+        match inner_packet(packet) {
             Some(inner) if inner.pair().is_ok() => packet = inner,
             _ => break,
         }
@@ -24,7 +24,7 @@ pub fn innermost(outer: Ip<'_>) -> Ip<'_> {
     packet
 }
 
-fn inside(packet: Ip<'_>) -> Option<Ip<'_>> {
+fn inner_packet(packet: Ip<'_>) -> Option<Ip<'_>> {
     match packet.payload()? {
         (ip_number::IPV4, payload) => Some(Ip::V4(payload)),
         (ip_number::IPV6, payload) => Some(Ip::V6(payload)),
@@ -51,7 +51,7 @@ fn gre(data: &[u8]) -> Option<Ip<'_>> {
     link::ethertype(kind, rest.get(4 * optional..)?).ok()
 }
 
-/// VXLAN, told by its port and the flag that its identifier is valid.
+/// VXLAN, recognised by its port and the flag for a valid identifier.
 fn vxlan(data: &[u8]) -> Option<Ip<'_>> {
     const VALID: u8 = 0x08;
 

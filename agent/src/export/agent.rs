@@ -1,11 +1,12 @@
-//! What is said of the whole agent: kept by the `metrics` crate, as these series stay.
+//! Metrics of the agent as a whole. Their series never disappear, so the `metrics` crate keeps
+//! them.
 #![allow(clippy::disallowed_macros)]
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
-use crate::panics;
+use crate::process::panics;
 
 const DEVICE: &str = "crane_device_info";
 const PANICS: &str = "crane_thread_panics_total";
@@ -14,22 +15,22 @@ const RELOADED: &str = "crane_config_last_reload_successful";
 const RELOADED_AT: &str = "crane_config_last_reload_success_timestamp_seconds";
 const PROTECTED: &str = "crane_web_config_last_read_successful";
 
-/// Describes all of it, and says what is known at the start.
+/// Describes all of them, and sets those that are constant.
 pub fn begin(device: &str) {
     describe();
     gauge!(DEVICE, "device" => device.to_owned()).set(1.0);
     gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
 }
 
-/// Says how many panics there were.
+/// Updates the number of panics.
 pub fn count_panics() {
-    for (thread, count) in panics::counted() {
+    for (thread, count) in panics::counts() {
         counter!(PANICS, "thread" => thread).absolute(count);
     }
 }
 
-/// Notes that the configuration was read, at the start or later, and whether it is
-/// in force.
+/// Records that the configuration was read, at the start or by a reload, and whether it is in
+/// force.
 pub fn config_was_read(successful: bool) {
     gauge!(RELOADED).set(f64::from(u8::from(successful)));
     if successful {
@@ -38,7 +39,7 @@ pub fn config_was_read(successful: bool) {
     }
 }
 
-/// Notes that the file of `export.web_config` was read, and whether it is in force.
+/// Records that the file of `export.web_config` was read, and whether it is in force.
 pub fn web_config_was_read(successful: bool) {
     gauge!(PROTECTED).set(f64::from(u8::from(successful)));
 }

@@ -1,39 +1,40 @@
-//! Every metric this agent exports: its name, its help, where its value comes
-//! from. Nothing else in the agent emits metrics.
+//! Every metric of this agent: name, help and source of its value. Nothing else in the agent emits
+//! metrics.
 //!
 //! There is one way to make a metric of each kind:
-//! - a counter or gauge with a series an interface is a row of [`FAMILIES`];
-//! - one with a series for each reason, protocol or layer is written like [`DROPPED`];
-//! - a list of hitters is written by [`write_hitters`], one of fans by [`write_fans`],
+//! - a counter or gauge with one series per interface is a row of [`FAMILIES`];
+//! - one with a series per reason, protocol or layer is written like [`DROPPED`];
+//! - a list of heavy keys is written by [`write_hitters`], one of fans by [`write_fans`],
 //!   the watch list by [`watched`];
 //! - a histogram is written like those of [`write_batches`];
-//! - what is said of the whole [`agent`] is set when it begins, when it changes, or
-//!   before each scrape.
+//! - metrics of the whole [`agent`] are set at the start, on changes, or before a scrape.
 //!
-//! The last is kept by the `metrics` crate, which is made for series that stay. It
-//! never forgets one that was named, but interfaces, hitters, layers and files come
-//! and go: they are written at each scrape, straight from the snapshot, so that a
-//! series nobody has any more is not there any more. And counters are in the
-//! tally already, where no capture has to look them up by their name.
+//! The last kind is kept by the `metrics` crate, whose series never disappear. Interfaces, heavy
+//! keys, layers and files do, so their series are written at each scrape from what was [`Scraped`].
+//! Counters are read from the tally, so that captures do not look them up by name.
 
-use std::fmt::{self, Display};
-use std::hash::Hash;
-use std::net::IpAddr;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anyhow::Context;
-use crane_model::Flow;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::agent;
-use super::fans::{FanList, FanLists, Notable};
-use super::hitters::Hitters;
 use super::process;
-use super::snapshot::{Exported, InterfaceView, Snapshot};
-use super::text::{Family, Kind, escape};
+use super::stable_lists::StableLists;
+use super::text::{Family, Kind};
 use super::watched;
-use crate::edge::Pair;
-use crate::service::Service;
+use crate::text::plain::label;
+use crate::traffic::question::By;
+use crate::window::Window;
+use crate::window::estimate::PeerEstimate;
+use crate::window::keys::AddressKey;
+use crate::window::list::{Key, List, Row as ListRow, Value};
+use crate::window::lists::{Lists, Notable};
+use crate::window::snapshot::InterfaceView;
+use crate::window::state::{Figures, WindowState};
+use crate::window::view::View;
 
 const DROPPED: &str = "crane_capture_dropped_packets_total";
 const IGNORED: &str = "crane_capture_ignored_packets_total";
@@ -50,216 +51,292 @@ const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
 /// Windows differ in length: the first, the last of a file.
 pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
 
-/// A family with one series an interface: name, kind and help, and the value of
-/// each series.
-type Row = (&'static str, Kind, &'static str, fn(&InterfaceView) -> f64);
+/// A family with one series per interface: name, kind, help, and the value of a series.
+type Row = (&'static str, Kind, &'static str, fn(&Scraped) -> f64);
 
-/// What came in is read last: it is never less than what became of it.
-const FAMILIES: [Row; 18] = [
+/// Received packets are read last, so that they are never fewer than stored and dropped ones.
+const FAMILIES: [Row; 19] = [
     (
         "crane_sketch_edges_total",
         Kind::Counter,
         "Packets stored in the sketch.",
-        |view| view.tally.edges.load(Relaxed) as f64,
+        |of| of.view.tally.edges.load(Relaxed) as f64,
     ),
     (
         "crane_capture_bytes_total",
         Kind::Counter,
         "Bytes on the wire of the packets the capture handed over.",
-        |view| view.tally.bytes.load(Relaxed) as f64,
+        |of| of.view.tally.bytes.load(Relaxed) as f64,
     ),
     (
         "crane_capture_packets_total",
         Kind::Counter,
         "Packets the capture handed over.",
-        |view| view.tally.packets.load(Relaxed) as f64,
+        |of| of.view.tally.packets.load(Relaxed) as f64,
     ),
     (
         "crane_interface_up",
         Kind::Gauge,
         "1 while the interface is up and its capture open.",
-        |view| f64::from(u8::from(view.tally.up.load(Relaxed))),
+        |of| f64::from(u8::from(of.view.tally.up.load(Relaxed))),
     ),
     (
         "crane_capture_buffer_bytes",
         Kind::Gauge,
         "Kernel buffer of the capture.",
-        |view| view.tally.buffer_bytes.load(Relaxed) as f64,
+        |of| of.view.tally.buffer_bytes.load(Relaxed) as f64,
     ),
     (
         "crane_ring_slots",
         Kind::Gauge,
         "Slots of the ring between capture and sketch.",
-        |view| view.tally.ring_slots.load(Relaxed) as f64,
+        |of| of.view.tally.ring_slots.load(Relaxed) as f64,
     ),
     (
         "crane_ring_used_slots",
         Kind::Gauge,
         "Slots of the ring that are taken.",
-        |view| view.tally.ring_used.load(Relaxed) as f64,
+        |of| of.view.tally.ring_used.load(Relaxed) as f64,
     ),
     (
         "crane_sketch_layers",
         Kind::Gauge,
         "Layers of the sketch.",
-        |view| view.loads.len() as f64,
+        |of| of.figures.loads.len() as f64,
     ),
     (
         "crane_sketch_expansions_total",
         Kind::Counter,
         "Times the sketch grew because it was full: more room, or layers in its place.",
-        |view| view.expansions as f64,
+        |of| of.figures.expansions as f64,
     ),
     (
         "crane_sketch_memory_bytes",
         Kind::Gauge,
         "Memory of the sketch.",
-        |view| view.memory_bytes as f64,
+        |of| of.figures.memory_bytes as f64,
     ),
     (
         "crane_sketch_saturated",
         Kind::Gauge,
         "1 when a cell is full and counts may be too low.",
-        |view| f64::from(u8::from(view.saturated)),
+        |of| f64::from(u8::from(of.figures.saturated)),
     ),
     (
         "crane_window_seconds",
         Kind::Gauge,
         "Length of the window that is exported, so far if it is not complete.",
-        |view| view.answering().seconds(),
+        |of| of.window.time.seconds,
     ),
     (
         "crane_window_start_timestamp_seconds",
         Kind::Gauge,
         "When that window began.",
-        |view| view.answering().start.unwrap_or(0) as f64 / 1e9,
+        |of| of.window.time.start.unwrap_or(0.0),
     ),
     (
         "crane_window_unseen_seconds",
         Kind::Gauge,
         "How much of that window no agent saw: from its last save to the restart.",
-        |view| view.answering().unseen as f64 / 1e9,
+        |of| of.window.unseen_seconds,
     ),
     (
         "crane_window_save_failures_total",
         Kind::Counter,
         "Times the current window could not be saved for a restart.",
-        |view| view.tally.save_failures.load(Relaxed) as f64,
+        |of| of.view.tally.save_failures.load(Relaxed) as f64,
+    ),
+    (
+        "crane_export_lines_lost_total",
+        Kind::Counter,
+        "Lines of windows that could not be written to export.jsonl.",
+        |of| of.view.tally.lines_lost.load(Relaxed) as f64,
     ),
     (
         "crane_window_packets",
         Kind::Gauge,
         "Packets in that window; for a rate, divide by crane_window_seconds.",
-        |view| view.answering().packets as f64,
+        |of| of.window.packets as f64,
     ),
     (
         "crane_window_bytes",
         Kind::Gauge,
         "Bytes in that window; for a rate, divide by crane_window_seconds.",
-        |view| view.answering().bytes as f64,
+        |of| of.window.bytes as f64,
     ),
     (
         "crane_window_complete",
         Kind::Gauge,
         "1 if that window is over, 0 if it is the first one.",
-        |view| f64::from(u8::from(view.answering().is_complete())),
+        |of| f64::from(u8::from(of.view.last.is_some())),
     ),
 ];
+
+/// An interface at the time of a scrape.
+pub struct Scraped {
+    pub view: Arc<InterfaceView>,
+    pub figures: Arc<Figures>,
+    /// The window that is exported.
+    pub window: WindowState,
+    pub exported: Arc<StableLists>,
+}
 
 /// Renders all metrics as text for Prometheus.
 pub struct Exporter {
     handle: PrometheusHandle,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// State of an interface that is kept between scrapes.
+#[derive(Default)]
+struct Known {
+    figures: Arc<Figures>,
+    /// The window that was exported last, and its view.
+    window: Weak<Window>,
+    view: Weak<View>,
+    exported: Arc<StableLists>,
 }
 
 impl Exporter {
-    /// Installs the recorder; once in a process.
+    /// Installs the recorder, once in a process.
     pub fn install(device: &str) -> anyhow::Result<Self> {
         let handle = PrometheusBuilder::new()
             .install_recorder()
             .context("metrics cannot be recorded")?;
         agent::begin(device);
-        Ok(Self { handle })
+        Ok(Self {
+            handle,
+            known: Mutex::default(),
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores the figures of all interfaces, and removes interfaces that are not among them.
+    pub fn remember(&self, figures: Vec<(Arc<InterfaceView>, Arc<Figures>)>) {
+        let mut known = self.known();
+        let mut before = std::mem::take(&mut *known);
+        for (view, figures) in figures {
+            let mut one = before.remove(&view.name).unwrap_or_default();
+            one.figures = figures;
+            known.insert(view.name.clone(), one);
+        }
+    }
+
+    /// The last known figures of an interface.
+    pub fn figures(&self, interface: &str) -> Arc<Figures> {
+        let known = self.known();
+        let known = known.get(interface);
+        known.map_or_else(Arc::default, |known| Arc::clone(&known.figures))
+    }
+
+    /// The exported lists of a complete window, which are made once for all scrapes.
+    pub fn exported(
+        &self,
+        interface: &str,
+        window: &Arc<Window>,
+        view: &Arc<View>,
+    ) -> Arc<StableLists> {
+        let mut known = self.known();
+        let known = known.entry(interface.to_owned()).or_default();
+        let same_view = known.view.ptr_eq(&Arc::downgrade(view));
+        if !same_view {
+            known.exported = Arc::default();
+        }
+        if !same_view || !known.window.ptr_eq(&Arc::downgrade(window)) {
+            let exported = StableLists::after(&known.exported, window, view);
+            known.exported = Arc::new(exported);
+            (known.window, known.view) = (Arc::downgrade(window), Arc::downgrade(view));
+        }
+        Arc::clone(&known.exported)
     }
 
     /// The text of a scrape.
-    pub fn render(&self, snapshot: &Snapshot) -> String {
+    pub fn render(&self, scraped: &[Scraped]) -> String {
         agent::count_panics();
         let mut text = self.handle.render();
-        write_batches(&mut text, snapshot);
-        write_tally(&mut text, snapshot);
-        write_protocols(&mut text, snapshot);
-        write_groups(&mut text, snapshot);
-        write_loads(&mut text, snapshot);
-        write_hitters(&mut text, snapshot);
-        write_fans(&mut text, snapshot);
-        watched::write(&mut text, snapshot);
+        write_batches(&mut text, scraped);
+        write_tally(&mut text, scraped);
+        write_protocols(&mut text, scraped);
+        write_groups(&mut text, scraped);
+        write_loads(&mut text, scraped);
+        write_hitters(&mut text, scraped);
+        write_complete(&mut text, scraped);
+        write_fans(&mut text, scraped);
+        watched::write(&mut text, scraped);
         process::write(&mut text);
         text
     }
 }
 
-/// How the worker gets on.
-fn write_batches(text: &mut String, snapshot: &Snapshot) {
+/// Histograms of the worker's batches.
+fn write_batches(text: &mut String, scraped: &[Scraped]) {
     let help = "Packets of a batch.";
     let mut family = Family::begin(text, BATCH_EDGES, Kind::Histogram, help);
-    for view in &snapshot.interfaces {
-        family.histogram(&view.name, &view.tally.batches.edges());
+    for of in scraped {
+        family.histogram(&of.view.name, &of.view.tally.batches.edges());
     }
     let help = "Time to store a batch.";
     let mut family = Family::begin(text, BATCH_SECONDS, Kind::Histogram, help);
-    for view in &snapshot.interfaces {
-        family.histogram(&view.name, &view.tally.batches.seconds());
+    for of in scraped {
+        family.histogram(&of.view.name, &of.view.tally.batches.seconds());
     }
 }
 
-/// What became of packets, and the families with a series an interface.
-fn write_tally(text: &mut String, snapshot: &Snapshot) {
-    let help = "Packets lost, by who lost them.";
+/// Counters of packets, and the families with one series per interface.
+fn write_tally(text: &mut String, scraped: &[Scraped]) {
+    let help = "Packets lost, by reason.";
     let mut family = Family::begin(text, DROPPED, Kind::Counter, help);
-    for view in &snapshot.interfaces {
-        for (reason, count) in view.tally.dropped() {
-            family.series(&view.name, format_args!(",reason=\"{reason}\""), count);
+    for of in scraped {
+        for (reason, count) in of.view.tally.dropped() {
+            family.series(&of.view.name, format_args!(",reason=\"{reason}\""), count);
         }
     }
-    let help = "Packets that are no edge, by reason.";
+    let help = "Packets not counted, by reason.";
     let mut family = Family::begin(text, IGNORED, Kind::Counter, help);
-    for view in &snapshot.interfaces {
-        for (reason, count) in view.tally.ignored_by_reason() {
-            family.series(&view.name, format_args!(",reason=\"{reason}\""), count);
+    for of in scraped {
+        for (reason, count) in of.view.tally.ignored_by_reason() {
+            family.series(&of.view.name, format_args!(",reason=\"{reason}\""), count);
         }
     }
     for (name, kind, help, value) in FAMILIES {
         let mut family = Family::begin(text, name, kind, help);
-        for view in &snapshot.interfaces {
-            family.series(&view.name, format_args!(""), value(view));
+        for of in scraped {
+            family.series(&of.view.name, format_args!(""), value(of));
         }
     }
 }
 
-/// All protocols from the start, each by packets and by bytes.
-fn write_protocols(text: &mut String, snapshot: &Snapshot) {
+/// Packets and bytes of all protocols since the start.
+fn write_protocols(text: &mut String, scraped: &[Scraped]) {
     for (name, what) in [
         (PROTOCOL_PACKETS, "Packets"),
         (PROTOCOL_BYTES, "Bytes of packets"),
     ] {
         let help = format!("{what} that are looked at and have addresses, by what they carry.");
         let mut family = Family::begin(text, name, Kind::Counter, &help);
-        for view in &snapshot.interfaces {
-            for (protocol, packets, bytes) in view.tally.protocols() {
+        for of in scraped {
+            for (protocol, packets, bytes) in of.view.tally.protocols() {
                 let value = if name == PROTOCOL_BYTES {
                     bytes
                 } else {
                     packets
                 };
-                family.series(&view.name, format_args!(",protocol=\"{protocol}\""), value);
+                family.series(
+                    &of.view.name,
+                    format_args!(",protocol=\"{protocol}\""),
+                    value,
+                );
             }
         }
     }
 }
 
-/// Pairs of names that were seen; nothing at all where networks have no names.
-fn write_groups(text: &mut String, snapshot: &Snapshot) {
-    if snapshot.names.is_none() {
+/// Traffic between named networks. Nothing if networks have no names.
+fn write_groups(text: &mut String, scraped: &[Scraped]) {
+    if scraped.iter().all(|of| of.figures.groups.is_none()) {
         return;
     }
     for (name, what) in [
@@ -271,126 +348,135 @@ fn write_groups(text: &mut String, snapshot: &Snapshot) {
              scaled up if only a sample is looked at."
         );
         let mut family = Family::begin(text, name, Kind::Counter, &help);
-        for view in &snapshot.interfaces {
-            for group in view.groups.iter().flatten() {
+        for of in scraped {
+            for group in of.figures.groups.iter().flatten() {
                 let value = if name == GROUP_BYTES {
                     group.bytes
                 } else {
                     group.packets
                 };
-                let (src, dst) = (escape(&group.src), escape(&group.dst));
+                let (src, dst) = (label(&group.src), label(&group.dst));
                 let labels = format_args!(",src=\"{src}\",dst=\"{dst}\"");
-                family.series(&view.name, labels, value);
+                family.series(&of.view.name, labels, value);
             }
         }
     }
 }
 
-/// Layers come and go with windows.
-fn write_loads(text: &mut String, snapshot: &Snapshot) {
+/// Load of layers, whose number changes between windows.
+fn write_loads(text: &mut String, scraped: &[Scraped]) {
     let mut family = Family::begin(text, LOAD, Kind::Gauge, "How full a layer is.");
-    for view in &snapshot.interfaces {
-        for (layer, load) in (1..).zip(&view.loads) {
-            family.series(&view.name, format_args!(",layer=\"{layer}\""), load);
+    for of in scraped {
+        for (layer, load) in (1..).zip(&of.figures.loads) {
+            family.series(&of.view.name, format_args!(",layer=\"{layer}\""), load);
         }
     }
 }
 
-/// Families whose series come and go.
-fn write_hitters(text: &mut String, snapshot: &Snapshot) {
+/// The heaviest keys.
+fn write_hitters(text: &mut String, scraped: &[Scraped]) {
     let (pairs, senders, receivers) = (
         "of the heaviest pairs",
         "sent by the heaviest senders",
         "sent to the heaviest receivers",
     );
-    write_list(text, snapshot, "heavy_hitter", pairs, |of| &of.pairs);
-    write_list(text, snapshot, "top_source", senders, |of| &of.sources);
-    write_list(text, snapshot, "top_destination", receivers, |of| {
-        &of.destinations
+    write_list(text, scraped, "heavy_hitter", pairs, |lists| {
+        Some(&lists.pairs)
+    });
+    write_list(text, scraped, "top_source", senders, |lists| {
+        Some(&lists.sources)
+    });
+    write_list(text, scraped, "top_destination", receivers, |lists| {
+        Some(&lists.destinations)
     });
     let services = "of the heaviest services";
-    write_list(text, snapshot, "top_service", services, |of| &of.services);
+    write_list(text, scraped, "top_service", services, |lists| {
+        Some(&lists.services)
+    });
+    // Without a database there are none.
+    let has_asns = |of: &Scraped| of.exported.lists.by_packets.asns.is_some();
+    if scraped.iter().any(has_asns) {
+        let asns = "from or to the heaviest autonomous systems";
+        write_list(text, scraped, "top_asn", asns, |lists| lists.asns.as_ref());
+    }
 }
 
-/// Who talks with most others, in each direction.
-fn write_fans(text: &mut String, snapshot: &Snapshot) {
-    type List = fn(&FanLists) -> &FanList;
-    let out: (_, _, _, List) = (FAN_OUT, "sources", "sent to", |fans| &fans.out);
-    let into: (_, _, _, List) = (FAN_IN, "destinations", "received from", |fans| &fans.into);
+/// Up to where the lists of pairs are complete.
+fn write_complete(text: &mut String, scraped: &[Scraped]) {
+    for by in [By::Packets, By::Bytes] {
+        let unit = by.name();
+        let name = format!("crane_heavy_hitters_complete_above_{unit}");
+        let help = format!(
+            "No pair has more {unit} in the window than this that is not among \
+             crane_heavy_hitter_{unit}; {RATE}"
+        );
+        let mut family = Family::begin(text, &name, Kind::Gauge, &help);
+        for of in scraped {
+            if let Some(most) = of.exported.lists.by(by).pairs.others_at_most {
+                family.series(&of.view.name, format_args!(""), most);
+            }
+        }
+    }
+}
+
+/// Addresses with the most peers, in each direction.
+fn write_fans(text: &mut String, scraped: &[Scraped]) {
+    type Fans = fn(&Lists) -> &List<AddressKey, PeerEstimate>;
+    let out: (_, _, _, Fans) = (FAN_OUT, "sources", "sent to", |lists| &lists.fan_out);
+    let into: (_, _, _, Fans) = (FAN_IN, "destinations", "received from", |lists| {
+        &lists.fan_in
+    });
     for (name, whom, what, list) in [out, into] {
         let help = format!(
             "Different addresses that each of the {whom} with most of them {what} in the \
              window, estimated, of those that stand out; of a sample, those that were seen."
         );
         let mut family = Family::begin(text, name, Kind::Gauge, &help);
-        for view in &snapshot.interfaces {
-            for node in &list(&view.exported.fans).nodes {
-                let labels = Labels(&node.ip);
-                family.series(&view.name, format_args!("{labels}"), node.peers.peers);
+        for of in scraped {
+            for row in &list(&of.exported.lists.by_packets).rows {
+                let labels = row.key.labels();
+                family.series(&of.view.name, format_args!("{labels}"), row.value.peers);
             }
         }
     }
     let help = "Different addresses that a notable address talked with in the window, by kind: \
                 a scan or a flood has a packet or two with most of them, fan_out and fan_in more.";
     let mut family = Family::begin(text, NOTABLE, Kind::Gauge, help);
-    for view in &snapshot.interfaces {
-        for Notable { kind, node } in &view.exported.fans.notable {
-            let (kind, ip) = (kind.name(), Labels(&node.ip));
+    for of in scraped {
+        for Notable { kind, row } in &of.exported.lists.by_packets.notable {
+            let (kind, ip) = (kind.name(), row.key.labels());
             let labels = format_args!(",kind=\"{kind}\"{ip}");
-            family.series(&view.name, labels, node.peers.peers);
+            family.series(&of.view.name, labels, row.value.peers);
         }
     }
 }
 
-/// A family by packets and one by bytes, with all who are heavy by either.
-fn write_list<K>(
+/// A family by packets and one by bytes, with all keys that are in either list.
+fn write_list<K: Key>(
     text: &mut String,
-    snapshot: &Snapshot,
+    scraped: &[Scraped],
     name: &str,
     of_whom: &str,
-    hitters: fn(&Exported) -> &Hitters<K>,
-) where
-    K: Copy + Eq + Hash + Ord,
-    for<'a> Labels<'a, K>: Display,
-{
-    for (unit, what) in [("packets", "Packets"), ("bytes", "Bytes")] {
-        let value = |flow: &Flow<K>| match unit {
-            "packets" => flow.packets.estimate,
-            _ => flow.bytes.estimate,
+    list: fn(&Lists) -> Option<&List<K>>,
+) {
+    for by in [By::Packets, By::Bytes] {
+        let what = match by {
+            By::Packets => "Packets",
+            By::Bytes => "Bytes",
         };
-        let name = format!("crane_{name}_{unit}");
+        let name = format!("crane_{name}_{}", by.name());
         let help = format!("{what} {of_whom} in the window, by packets or by bytes; {RATE}");
         let mut family = Family::begin(text, &name, Kind::Gauge, &help);
-        for view in &snapshot.interfaces {
-            for flow in hitters(&view.exported).union() {
-                let labels = Labels(&flow.key);
-                family.series(&view.name, format_args!("{labels}"), value(flow));
+        for of in scraped {
+            let rows = |lists| list(lists).map(|list| &list.rows[..]).unwrap_or_default();
+            let by_packets = rows(&of.exported.lists.by_packets);
+            let by_bytes = rows(&of.exported.lists.by_bytes);
+            let is_new =
+                |row: &&ListRow<K>| !by_packets.iter().any(|one| one.key.is_same(&row.key));
+            for row in by_packets.iter().chain(by_bytes.iter().filter(is_new)) {
+                let labels = row.key.labels();
+                family.series(&of.view.name, format_args!("{labels}"), row.value.size(by));
             }
         }
-    }
-}
-
-/// The labels of a pair, a node or a service.
-pub(super) struct Labels<'a, K>(pub(super) &'a K);
-
-impl Display for Labels<'_, Pair> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, ",src=\"{}\",dst=\"{}\"", self.0.src(), self.0.dst())
-    }
-}
-
-impl Display for Labels<'_, IpAddr> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, ",ip=\"{}\"", self.0)
-    }
-}
-
-impl Display for Labels<'_, Service> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, ",protocol=\"{}\",port=\"", self.0.protocol())?;
-        if let Some(port) = self.0.port() {
-            write!(f, "{port}")?;
-        }
-        f.write_str("\"")
     }
 }

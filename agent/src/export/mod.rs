@@ -1,11 +1,9 @@
-//! What is told of the traffic: a [`snapshot`] with the [`hitters`] of each
-//! interface, from which [`metrics`] are written as [`text`].
+//! Metrics for Prometheus: [`metrics`] has the families, [`stable_lists`] what is exported of a
+//! window, [`text`] the exposition format.
 
 pub mod agent;
-pub mod fans;
-pub mod hitters;
 pub mod metrics;
 mod process;
-pub mod snapshot;
+pub mod stable_lists;
 mod text;
 mod watched;

@@ -1,7 +1,7 @@
-//! What this process uses, from `/proc`, under the names Prometheus' own
-//! clients use. What cannot be read is left out.
+//! Metrics of the process from `/proc`, with the names that Prometheus' own clients use. Values
+//! that cannot be read are left out.
 //!
-//! Only the own directory of the process is read: a service may see no more
+//! Only the directory of the process itself is read, because a service may not see more
 //! (`ProcSubset=pid`).
 
 use std::fs;
@@ -17,7 +17,7 @@ pub fn write(text: &mut String) {
     let Ok(stat) = fs::read_to_string("/proc/self/stat") else {
         return;
     };
-    // The name in brackets may hold anything; fields count from behind it.
+    // The name in brackets may contain anything, so fields are counted after it.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = after_name.split_whitespace().collect();
     let field = |number: usize| {
@@ -31,7 +31,7 @@ pub fn write(text: &mut String) {
     let cpu = field(14)
         .zip(field(15))
         .map(|(user, system)| (user + system) / ticks);
-    // Once: a clock that is set later does not change when that was.
+    // Computed once, so that a clock that is set later does not change it.
     static STARTED: OnceLock<Option<f64>> = OnceLock::new();
     let started = *STARTED.get_or_init(|| Some(boot_time()? + field(22)? / ticks));
     let fds = fs::read_dir("/proc/self/fd")
@@ -77,7 +77,7 @@ pub fn write(text: &mut String) {
     }
 }
 
-/// When the machine was started, in seconds since 1970.
+/// Time at which the machine was started, in seconds since 1970.
 fn boot_time() -> Option<f64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let since = clock_gettime(ClockId::Boottime);

@@ -1,29 +1,26 @@
-//! The text that Prometheus reads.
+//! The text exposition format of Prometheus.
 
-use std::borrow::Cow;
 use std::fmt::{Arguments, Display, Write};
 
-use crate::batches::Histogram;
+use crate::text::plain::label;
+use crate::traffic::batches::Histogram;
 
-/// What a family measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What only ever grows.
+    /// A number that only grows.
     Counter,
-    /// What goes up and down.
     Gauge,
-    /// How often a value was how large.
     Histogram,
 }
 
-/// A family on its way into the text: first its head, then its series.
+/// Writes a family: first its head, then its series.
 pub struct Family<'a> {
     text: &'a mut String,
     name: &'a str,
 }
 
 impl<'a> Family<'a> {
-    /// Begins a family.
+    /// Writes the head.
     pub fn begin(text: &'a mut String, name: &'a str, kind: Kind, help: &str) -> Self {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -34,14 +31,14 @@ impl<'a> Family<'a> {
         Self { text, name }
     }
 
-    /// The only series of a family without labels.
+    /// Writes the only series of a family without labels.
     pub fn value(self, value: impl Display) {
         let _ = writeln!(self.text, "{} {value}", self.name);
     }
 
-    /// The series of an interface's histogram.
+    /// Writes the histogram of an interface.
     pub fn histogram(&mut self, interface: &str, histogram: &Histogram) {
-        let (name, interface) = (self.name, escape(interface));
+        let (name, interface) = (self.name, label(interface));
         let Histogram {
             buckets,
             count,
@@ -59,25 +56,13 @@ impl<'a> Family<'a> {
         );
     }
 
-    /// A series of an interface; `labels` are those behind that of the
-    /// interface, each with a comma before it.
+    /// Writes a series of an interface. `labels` follow that of the interface, each with a leading
+    /// comma.
     pub fn series(&mut self, interface: &str, labels: Arguments<'_>, value: impl Display) {
-        let (name, interface) = (self.name, escape(interface));
+        let (name, interface) = (self.name, label(interface));
         let _ = writeln!(
             self.text,
             "{name}{{interface=\"{interface}\"{labels}}} {value}"
         );
     }
-}
-
-/// The text as it stands between the quotes of a label.
-pub fn escape(label: &str) -> Cow<'_, str> {
-    if !label.contains(['\\', '"', '\n']) {
-        return label.into();
-    }
-    let escaped = label
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    escaped.into()
 }

@@ -1,59 +1,56 @@
-//! The watch list in the metrics: of each pair the estimates of its packets and
-//! bytes and the ends of their intervals, six series a pair and interface.
+//! The watch list in metrics: for each pair the estimates of packets and bytes and the ends of
+//! their intervals, six series per pair and interface.
 
-use crane_model::Flow;
-
-use super::metrics::{Labels, RATE};
-use super::snapshot::Snapshot;
+use super::metrics::{RATE, Scraped};
 use super::text::{Family, Kind};
-use crate::edge::Pair;
+use crate::window::estimate::Estimate;
+use crate::window::list::Key;
 
-/// How the name of a family ends, what its help says and the value of a series.
-type Row = (&'static str, &'static str, fn(&Flow<Pair>) -> u64);
+/// Suffix of the name, text of the help, and value of a series.
+type Row = (&'static str, &'static str, fn(&Estimate) -> u64);
 
 const FAMILIES: [Row; 6] = [
     (
         "packets",
         "Packets of the pairs in the watch list in the window, estimated;",
-        |flow| flow.packets.estimate,
+        |of| of.packets,
     ),
     (
         "packets_low",
         "Lower end of the 90 % interval of crane_flow_estimate_packets;",
-        |flow| flow.packets.low,
+        |of| of.low,
     ),
     (
         "packets_high",
         "Upper end of the 90 % interval of crane_flow_estimate_packets;",
-        |flow| flow.packets.high,
+        |of| of.high,
     ),
     (
         "bytes",
         "Bytes of the pairs in the watch list in the window, estimated;",
-        |flow| flow.bytes.estimate,
+        |of| of.bytes,
     ),
     (
         "bytes_low",
         "Lower end of the 90 % interval of crane_flow_estimate_bytes;",
-        |flow| flow.bytes.low,
+        |of| of.bytes_low,
     ),
     (
         "bytes_high",
         "Upper end of the 90 % interval of crane_flow_estimate_bytes;",
-        |flow| flow.bytes.high,
+        |of| of.bytes_high,
     ),
 ];
 
-/// All families of the watch list.
-pub fn write(text: &mut String, snapshot: &Snapshot) {
+pub fn write(text: &mut String, scraped: &[Scraped]) {
     for (ending, help, value) in FAMILIES {
         let name = format!("crane_flow_estimate_{ending}");
         let help = format!("{help} {RATE}");
         let mut family = Family::begin(text, &name, Kind::Gauge, &help);
-        for view in &snapshot.interfaces {
-            for flow in &view.exported.watched {
-                let labels = Labels(&flow.key);
-                family.series(&view.name, format_args!("{labels}"), value(flow));
+        for of in scraped {
+            for row in &of.exported.watched {
+                let labels = row.key.labels();
+                family.series(&of.view.name, format_args!("{labels}"), value(&row.value));
             }
         }
     }

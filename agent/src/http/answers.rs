@@ -1,46 +1,51 @@
-//! What the API answers: types that the server writes and the client reads.
+//! The answers of the API: types that the server writes and the client reads.
 //!
-//! Fields may be added; none changes its meaning or goes. A number that is not
-//! known is null.
+//! Fields may be added; none is removed or changes its meaning. A number that is not known is null.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crane_model::Flow;
 use serde::{Deserialize, Serialize};
 
-use crate::edge::Pair;
-use crate::endpoint::Endpoint;
-use crate::export::snapshot::{InterfaceView, WindowView};
-use crate::names::{Group, Names, PairNames, name_of};
-use crate::service::Service;
-use crate::sketch::answer::WindowName;
-use crate::sketch::estimate::{Estimate, PeerEstimate};
-use crate::sketch::fan_rows::FanRows;
+use crate::lookup::AddressInfo;
+use crate::traffic::endpoint::Endpoint;
+use crate::traffic::names::{Group, PairNames};
+use crate::traffic::question::WindowName;
+use crate::window::Window;
+use crate::window::answer::{FlowEstimate, NodeEstimate};
+use crate::window::info::PairInfo;
+use crate::window::keys::PairKey;
+use crate::window::list::Row;
+use crate::window::lists::Lists;
+use crate::window::rates::{RateSeconds, RowRates};
+use crate::window::services::ServiceEstimate;
+use crate::window::snapshot::InterfaceView;
+use crate::window::state::{Figures, WindowState, WindowTime};
 
-/// Where [`Interfaces`] are.
+/// Path of [`Interfaces`].
 pub const INTERFACES: &str = "/api/v1/interfaces";
-/// Where [`HeavyHitters`] are.
+/// Path of [`HeavyHitters`].
 pub const HEAVY_HITTERS: &str = "/api/v1/heavy-hitters";
-/// Where a [`FlowAnswer`] is.
+/// Path of [`FlowAnswer`].
 pub const FLOW: &str = "/api/v1/flow";
-/// Where a [`NodeAnswer`] is.
+/// Path of [`NodeAnswer`].
 pub const NODE: &str = "/api/v1/node";
 
+/// Where a [`ServiceAnswer`] is.
+pub const SERVICE: &str = "/api/v1/service";
+/// Where the lines of windows are.
+pub const EXPORT: &str = "/api/v1/export";
 /// Where the last minutes are.
 pub const HISTORY: &str = "/api/v1/history";
-/// Where the insides of sketches are.
+/// Path of the inner state of sketches.
 pub const SKETCH: &str = "/api/v1/sketch";
 
-/// Why there is no answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ErrorAnswer {
-    /// For people.
     pub error: String,
 }
 
-/// All interfaces.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Interfaces {
     /// Name of the machine.
@@ -49,17 +54,17 @@ pub struct Interfaces {
     /// Version of the agent.
     #[serde(default)]
     pub version: String,
-    /// Interfaces that are waited for.
+    /// Interfaces that do not exist yet.
     #[serde(default)]
     pub waiting: Vec<String>,
-    /// How old this is; more than a second or two: the agent is overloaded.
+    /// Age of the data. More than a second or two means that the agent is overloaded.
     #[serde(default)]
     pub age_seconds: f64,
-    /// In the order they were opened.
+    /// In the order in which they were opened.
     pub interfaces: Vec<InterfaceState>,
 }
 
-/// The books of an interface, and its sketch.
+/// Counters of an interface, and the size of its sketches.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InterfaceState {
     /// Name of the interface or file.
@@ -69,23 +74,23 @@ pub struct InterfaceState {
     /// Whether it is a file that has been read.
     #[serde(default)]
     pub ended: bool,
-    /// Packets the capture handed over.
+    /// Packets received by the capture.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Packets stored in the sketch.
+    /// Packets stored in sketches.
     pub edges: u64,
-    /// Packets that are no edge, by reason.
+    /// Packets not counted, by reason.
     pub ignored: BTreeMap<String, u64>,
-    /// Packets lost, by who lost them.
+    /// Packets lost, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Packets that have addresses, by what they carry.
+    /// Packets with addresses, by protocol.
     pub protocols: BTreeMap<String, Traffic>,
-    /// What was sent between networks with names since the start, most packets
-    /// first; none if none are configured.
+    /// Traffic between named networks since the start, most packets first. `None` if networks have
+    /// no names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<GroupTraffic>>,
-    /// Layers of the sketch.
+    /// Layers of the sketch of pairs.
     pub layers: usize,
     /// Layers added since the start.
     pub expansions: usize,
@@ -95,226 +100,138 @@ pub struct InterfaceState {
     pub saturated: bool,
     /// The window that is being filled.
     pub current: WindowState,
-    /// The last complete one.
+    /// The last complete window.
     pub last: Option<WindowState>,
 }
 
-/// Packets and bytes that were counted.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Packets.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
 }
 
-/// What was sent from one network to another.
+/// Traffic from one network to another.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct GroupTraffic {
-    /// Name of the network it was sent from.
     pub src: String,
-    /// Name of the network it was sent to.
     pub dst: String,
-    /// How much, scaled up if only a sample is looked at.
+    /// Scaled if only a sample is stored.
     #[serde(flatten)]
     pub traffic: Traffic,
 }
 
-/// A window: times in seconds since 1970.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct WindowState {
-    /// When it began.
-    pub start: Option<f64>,
-    /// When it ends or ended.
-    pub end: Option<f64>,
-    /// How long it was, or is so far.
-    pub seconds: f64,
-    /// For how much of that no agent ran; left out if there is nothing.
-    #[serde(default, skip_serializing_if = "is_nothing")]
-    pub unseen_seconds: f64,
-    /// Its packets.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How many pairs there are, an estimate unless exact.
-    #[serde(default)]
-    pub distinct_pairs: Option<u64>,
-    /// Whether every pair and node is counted exactly.
-    #[serde(default)]
-    pub exact: bool,
-}
-
-/// The heaviest of a window.
+/// The lists of a window.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HeavyHitters {
-    /// Of each interface that is meant.
     pub interfaces: Vec<InterfaceHitters>,
 }
 
-/// The heaviest of an interface, heaviest first.
+/// The lists of one interface.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InterfaceHitters {
     /// Name of the interface or file.
     pub interface: String,
-    /// The window.
     pub window: WindowName,
-    /// What is known of the window.
     #[serde(flatten)]
     pub state: WindowState,
-    /// Who sends to whom.
-    pub pairs: Vec<HeavyPair>,
-    /// Who sends.
-    pub sources: Vec<HeavyNode>,
-    /// Who receives.
-    pub destinations: Vec<HeavyNode>,
-    /// For what.
-    #[serde(default)]
-    pub services: Vec<HeavyService>,
-    /// Who talks with most others.
-    #[serde(flatten)]
-    pub fans: FanRows,
-}
-
-/// A heavy pair.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct HeavyPair {
-    /// Who sends.
-    pub src: IpAddr,
-    /// Who receives.
-    pub dst: IpAddr,
-    /// Names of their networks.
-    #[serde(flatten)]
-    pub names: PairNames,
-    /// For what most of its packets are, if that is known.
+    /// Of how many seconds the rates of rows are, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service: Option<Service>,
-    /// How much.
+    pub rate_seconds: Option<RateSeconds>,
     #[serde(flatten)]
-    pub estimate: Estimate,
+    pub lists: Lists,
 }
 
-/// A heavy node.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct HeavyNode {
-    /// Its address.
-    pub ip: IpAddr,
-    /// Name of its network, if any are configured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// How much.
-    #[serde(flatten)]
-    pub estimate: Estimate,
-}
-
-/// A heavy service.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct HeavyService {
-    /// Its protocol and port.
-    #[serde(flatten)]
-    pub service: Service,
-    /// How much.
-    #[serde(flatten)]
-    pub estimate: Estimate,
-}
-
-/// What is known of who sends to whom.
+/// Traffic from one end to another.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FlowAnswer {
-    /// Who sends.
     pub src: Endpoint,
-    /// Who receives.
     pub dst: Endpoint,
-    /// Names of their networks, where they are addresses.
+    /// Names of the networks of addresses.
     #[serde(flatten)]
     pub names: PairNames,
-    /// On each interface that is meant.
+    /// What else is known of them, and of an AS its name.
+    #[serde(flatten)]
+    pub info: PairInfo,
+    /// The services that it is about, if not about all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     pub interfaces: Vec<InterfaceFlow>,
 }
 
-/// When a window was, in seconds since 1970. An agent that does not say so is older.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WindowTime {
-    /// When it began.
-    pub start: Option<f64>,
-    /// When it ends or ended.
-    pub end: Option<f64>,
-    /// How long it was, or is so far.
-    pub seconds: f64,
-}
-
-impl From<&WindowView> for WindowTime {
-    fn from(window: &WindowView) -> Self {
-        let WindowState {
-            start,
-            end,
-            seconds,
-            ..
-        } = window.into();
-        Self {
-            start,
-            end,
-            seconds,
-        }
-    }
-}
-
-/// What an interface knows of it.
+/// The answer of one interface.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InterfaceFlow {
     /// Name of the interface or file.
     pub interface: String,
-    /// The window.
     pub window: WindowName,
-    /// When it was.
     #[serde(flatten)]
     pub time: WindowTime,
-    /// How much.
-    pub estimate: Estimate,
-    /// How much in the other direction, if that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub back: Option<Estimate>,
+    #[serde(flatten)]
+    pub flow: FlowEstimate,
 }
 
-/// What is known of a node.
+/// What is known of services.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct NodeAnswer {
-    /// Its address.
-    pub ip: IpAddr,
-    /// Name of its network, if any are configured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// On each interface that is meant.
-    pub interfaces: Vec<InterfaceNode>,
+pub struct ServiceAnswer {
+    /// Which, as they can be asked for.
+    pub service: String,
+    pub interfaces: Vec<InterfaceService>,
 }
 
-/// What an interface knows of a node.
+/// What an interface knows of services.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct InterfaceNode {
+pub struct InterfaceService {
     /// Name of the interface or file.
     pub interface: String,
     /// The window.
     pub window: WindowName,
-    /// When it was.
     #[serde(flatten)]
-    pub time: WindowTime,
-    /// What it sent.
-    pub sent: Estimate,
-    /// What it received.
-    pub received: Estimate,
-    /// To how many others it sent; if only a sample is looked at, those that
-    /// were seen.
-    pub fan_out: PeerEstimate,
-    /// From how many others it received.
-    pub fan_in: PeerEstimate,
-    /// The heaviest pairs it is an end of, of those that are known by name, if they were
-    /// asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pairs: Option<Vec<HeavyPair>>,
+    pub state: WindowState,
+    #[serde(flatten)]
+    pub service: ServiceEstimate,
 }
 
-impl From<&InterfaceView> for InterfaceState {
-    fn from(view: &InterfaceView) -> Self {
+/// Traffic of an address.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NodeAnswer {
+    pub ip: IpAddr,
+    /// Name of its network, if networks are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(flatten)]
+    pub info: AddressInfo,
+    pub interfaces: Vec<InterfaceNode>,
+}
+
+/// The present rates of an address.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct NodeRates {
+    pub rate_seconds: RateSeconds,
+    pub sent_rates: RowRates,
+    pub received_rates: RowRates,
+}
+
+/// The answer of one interface.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InterfaceNode {
+    /// Name of the interface or file.
+    pub interface: String,
+    pub window: WindowName,
+    #[serde(flatten)]
+    pub state: WindowState,
+    #[serde(flatten)]
+    pub node: NodeEstimate,
+    /// Its present rates, if they were requested.
+    #[serde(flatten)]
+    pub rates: Option<NodeRates>,
+    /// Its heaviest pairs among those that are known by name, if they were requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<Vec<Row<PairKey>>>,
+}
+
+impl InterfaceState {
+    pub fn new(view: &InterfaceView, figures: &Figures) -> Self {
         let tally = &view.tally;
         let carried = |(protocol, packets, bytes): (&str, u64, u64)| {
             (protocol.to_owned(), Traffic { packets, bytes })
@@ -323,50 +240,23 @@ impl From<&InterfaceView> for InterfaceState {
         Self {
             interface: view.name.clone(),
             up: tally.up.load(Relaxed),
-            ended: view.ended,
+            ended: view.ended.is_some(),
             packets: tally.packets.load(Relaxed),
             bytes: tally.bytes.load(Relaxed),
             edges: tally.edges.load(Relaxed),
             ignored: tally.ignored_by_reason().map(named).collect(),
             dropped: tally.dropped().into_iter().map(named).collect(),
             protocols: tally.protocols().map(carried).into(),
-            groups: view
+            groups: figures
                 .groups
                 .as_ref()
                 .map(|groups| groups.iter().map(Into::into).collect()),
-            layers: view.loads.len(),
-            expansions: view.expansions,
-            memory_bytes: view.memory_bytes,
-            saturated: view.saturated,
-            current: (&view.current).into(),
-            last: view.last.as_deref().map(Into::into),
-        }
-    }
-}
-
-fn is_nothing(seconds: &f64) -> bool {
-    *seconds == 0.0
-}
-
-impl WindowState {
-    /// How long packets were seen, which rates are of.
-    pub fn seen_seconds(&self) -> f64 {
-        (self.seconds - self.unseen_seconds).max(0.0)
-    }
-}
-
-impl From<&WindowView> for WindowState {
-    fn from(window: &WindowView) -> Self {
-        let seconds = |time: Option<u64>| time.map(|time| time as f64 / 1e9);
-        Self {
-            start: seconds(window.start),
-            end: seconds(window.end),
-            seconds: window.seconds(),
-            unseen_seconds: window.unseen as f64 / 1e9,
-            packets: window.packets,
-            bytes: window.bytes,
-            distinct_pairs: window.distinct,
-            exact: window.exact,
+            layers: figures.loads.len(),
+            expansions: figures.expansions,
+            memory_bytes: figures.memory_bytes,
+            saturated: figures.saturated,
+            current: figures.current.clone(),
+            last: view.last.as_deref().map(Window::state),
         }
     }
 }
@@ -380,40 +270,6 @@ impl From<&Group> for GroupTraffic {
                 packets: group.packets,
                 bytes: group.bytes,
             },
-        }
-    }
-}
-
-impl HeavyPair {
-    /// A pair with its names, in this window.
-    pub fn new(flow: &Flow<Pair>, window: &WindowView, names: Option<&Names>) -> Self {
-        let (src, dst) = (flow.key.src(), flow.key.dst());
-        Self {
-            src,
-            dst,
-            names: PairNames::of(names, src, dst),
-            service: window.main_services.get(&flow.key).copied(),
-            estimate: flow.into(),
-        }
-    }
-}
-
-impl HeavyNode {
-    /// A node with its name.
-    pub fn new(flow: &Flow<IpAddr>, names: Option<&Names>) -> Self {
-        Self {
-            ip: flow.key,
-            name: name_of(names, flow.key),
-            estimate: flow.into(),
-        }
-    }
-}
-
-impl From<&Flow<Service>> for HeavyService {
-    fn from(flow: &Flow<Service>) -> Self {
-        Self {
-            service: flow.key,
-            estimate: flow.into(),
         }
     }
 }

@@ -17,53 +17,61 @@ use axum::{Json, Router};
 use ipnet::IpNet;
 
 use super::answers::{
-    self, ErrorAnswer, FlowAnswer, InterfaceFlow, InterfaceNode, Interfaces, NodeAnswer,
+    self, ErrorAnswer, FlowAnswer, InterfaceFlow, InterfaceNode, InterfaceState, Interfaces,
+    NodeAnswer,
 };
 use super::history::{self, History};
 use super::page::Page;
-use super::shown::Shown;
-use super::{hosts, inside, lists};
-use crate::endpoint::{Between, Endpoint};
+use super::rates::{self, Rates};
+use super::{export, lists, scrape, services, sketch};
 use crate::export::metrics::Exporter;
-use crate::export::snapshot::{InterfaceView, Snapshot};
-use crate::names::{Names, name_of};
-use crate::sketch::answer::{About, Answer, WindowName};
-use crate::sketch::worker::{QueryError, WorkerHandle};
+use crate::process::host;
+use crate::ring::reader::{self, Reader};
+use crate::ring::worker::QueryError;
+use crate::traffic::endpoint::{Between, Endpoint, KnownNetworks};
+use crate::traffic::names::name_of;
+use crate::traffic::question::WindowName;
+use crate::window::Window;
+use crate::window::keys;
+use crate::window::snapshot::{InterfaceView, Snapshot};
+use crate::window::view::{CurrentView, View};
 
 /// The text format Prometheus reads.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// A worker that has published nothing for this long stands still.
-const STILL: Duration = Duration::from_secs(10);
+/// A worker that has published nothing for this long is reported as stalled.
+const WORKER_STALLED: Duration = Duration::from_secs(10);
 /// How long a query may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// What requests are answered from.
+/// What the handlers share.
 pub struct ApiState {
     /// Renders metrics.
     pub exporter: Exporter,
-    /// What may be seen of what the worker knew last.
-    pub snapshot: Arc<Shown>,
-    /// Where queries go.
-    pub worker: WorkerHandle,
+    /// Asks about windows.
+    pub reader: Reader,
+    /// How windows are shown.
+    pub shown: Arc<CurrentView>,
     /// Interfaces that are waited for.
     pub waiting: Arc<ArcSwap<Vec<String>>>,
-    /// What interfaces had lately.
+    /// Packets and bytes of the last quarter of an hour.
     pub history: History,
+    /// How fast everything is now.
+    pub rates: Rates,
 }
 
 pub(super) type Parameters = Query<Vec<(String, String)>>;
 
 /// Why a request cannot be answered.
-pub(super) struct Refusal(pub StatusCode, pub String);
+pub(super) struct ApiError(pub StatusCode, pub String);
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let error = self.1;
         (self.0, Json(ErrorAnswer { error })).into_response()
     }
 }
 
-pub(super) type Answered<T> = Result<Json<T>, Refusal>;
+pub(super) type Answered<T> = Result<Json<T>, ApiError>;
 
 /// All paths.
 pub fn router(state: Arc<ApiState>, page: Page) -> Router {
@@ -74,37 +82,42 @@ pub fn router(state: Arc<ApiState>, page: Page) -> Router {
         .route("/readyz", get(readyz))
         .route(answers::INTERFACES, get(interfaces))
         .route(answers::HEAVY_HITTERS, get(lists::heavy_hitters))
+        .route(answers::EXPORT, get(export::export))
         .route(answers::FLOW, get(flow))
         .route(answers::NODE, get(node))
+        .route(answers::SERVICE, get(services::service))
         .route(answers::HISTORY, get(history::history))
-        .route(answers::SKETCH, get(inside::sketch))
-        .fallback(|| async { Refusal(StatusCode::NOT_FOUND, "no such path".into()) })
+        .route(answers::SKETCH, get(sketch::sketch))
+        .fallback(|| async { ApiError(StatusCode::NOT_FOUND, "no such path".into()) })
         .with_state(state)
 }
 
 async fn metrics(State(state): State<Arc<ApiState>>) -> impl IntoResponse {
-    let text = state.exporter.render(&state.snapshot.load());
+    let text = scrape::scrape(&state).await;
     ([(CONTENT_TYPE, PROMETHEUS_TEXT)], text)
 }
 
-/// Whether the agent works: its worker goes round.
+/// Liveness: the worker publishes snapshots.
 async fn healthz(State(state): State<Arc<ApiState>>) -> Response {
-    let age = state.snapshot.load().published.elapsed();
-    if age < STILL {
+    let age = state.reader.snapshot().published.elapsed();
+    if age < WORKER_STALLED {
         return "ok\n".into_response();
     }
-    let message = format!("the sketch worker stands still for {} s\n", age.as_secs());
+    let message = format!(
+        "the sketch worker has not responded for {} s\n",
+        age.as_secs()
+    );
     (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
 }
 
-/// Whether the agent sees what it is to see: its interfaces are up and their
+/// Readiness: all selected interfaces are up and their
 /// captures open.
 async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
-    let snapshot = state.snapshot.load();
+    let snapshot = state.reader.snapshot();
     let down = snapshot.interfaces.iter().filter(|view| {
-        // Those that are gone are waited for, or nobody asked for them by name.
+        // Interfaces that are gone are either in `waiting`, or selected only by a pattern.
         let tally = &view.tally;
-        !view.ended && !tally.up.load(Relaxed) && !tally.gone.load(Relaxed)
+        view.ended.is_none() && !tally.up.load(Relaxed) && !tally.gone.load(Relaxed)
     });
     let down: Vec<&str> = down.map(|view| view.name.as_str()).collect();
     let waiting = state.waiting.load();
@@ -130,14 +143,21 @@ async fn interfaces(
     Query(given): Parameters,
 ) -> Answered<Interfaces> {
     let given = parameters(given, &["interface"])?;
-    let snapshot = state.snapshot.load();
-    let views = meant(&snapshot, &given)?;
+    let snapshot = state.reader.snapshot();
+    selected(&snapshot, &given)?;
+    let figures = in_time(state.reader.figures()).await?;
+    let name = given.get("interface");
+    let selected = figures
+        .iter()
+        .filter(|(view, _)| name.is_none_or(|name| *name == view.name));
     Ok(Json(Interfaces {
-        host: hosts::node_name(),
+        host: host::name(),
         version: env!("CARGO_PKG_VERSION").into(),
         waiting: state.waiting.load().to_vec(),
         age_seconds: snapshot.published.elapsed().as_secs_f64(),
-        interfaces: views.into_iter().map(Into::into).collect(),
+        interfaces: selected
+            .map(|(view, figures)| InterfaceState::new(view, figures))
+            .collect(),
     }))
 }
 
@@ -145,40 +165,62 @@ async fn flow(
     State(state): State<Arc<ApiState>>,
     Query(given): Parameters,
 ) -> Answered<FlowAnswer> {
-    let given = parameters(given, &["src", "dst", "both", "interface", "window"])?;
-    let known = state.snapshot.names();
-    let known = known.as_deref();
-    let (src, dst) = (
-        endpoint(&given, "src", known)?,
-        endpoint(&given, "dst", known)?,
-    );
-    let both = match given.get("both").map(String::as_str) {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(other) => return Err(wrong("both", other, "true or false")),
+    let allowed = [
+        "src",
+        "dst",
+        "both",
+        "port",
+        "service",
+        "services",
+        "interface",
+        "window",
+    ];
+    let given = parameters(given, &allowed)?;
+    let snapshot = state.reader.snapshot();
+    let sources = snapshot.lookup.sources();
+    let known = KnownNetworks {
+        names: snapshot.names.as_deref(),
+        asns: sources.databases().asns.as_ref(),
     };
+    let (src, dst) = (
+        endpoint(&given, "src", &known)?,
+        endpoint(&given, "dst", &known)?,
+    );
+    let both = flag(&given, "both")?;
+    let filter = services::filter(&given)?;
+    // What is about one service has no others.
+    let with_services = flag(&given, "services")? && filter.is_none();
     let ends = Between::new(real_end(&state, &src)?, real_end(&state, &dst)?);
     let ends = ends.ok_or_else(|| {
         let allowed = "an address of the same kind as src";
         wrong("dst", &dst.to_string(), allowed)
     })?;
-    let names = ends.names(known);
-    let about = About::Flow { ends, both };
-    let answers = ask(&state, &given, about).await?;
-    let entry = |answer: Answer| {
-        Some(InterfaceFlow {
-            interface: answer.interface,
-            window: answer.window,
-            time: (&*answer.view).into(),
-            estimate: answer.flows.first()?.into(),
-            back: answer.flows.get(1).map(Into::into),
-        })
+    let names = ends.names(known.names);
+    let info = shown(&snapshot, &state.shown.view()).ends(&ends);
+    let service = filter.as_ref().map(ToString::to_string);
+    let about = move |window: &Window| {
+        let mut flow = window.flow(&ends, both, filter.as_ref())?;
+        if with_services {
+            flow.services = Some(window.services(&ends)?);
+        }
+        crane_model::Result::Ok(flow)
     };
-    let interfaces = answers.into_iter().filter_map(entry).collect();
+    let answers = ask(&state, &given, about).await?;
+    let interfaces = answers.into_iter().map(|answered| {
+        Ok(InterfaceFlow {
+            interface: answered.interface,
+            window: answered.window,
+            time: answered.state.time,
+            flow: answered.answer.map_err(fault)?,
+        })
+    });
+    let interfaces = interfaces.collect::<Result<_, _>>()?;
     Ok(Json(FlowAnswer {
         src,
         dst,
         names,
+        service,
+        info,
         interfaces,
     }))
 }
@@ -187,74 +229,104 @@ async fn node(
     State(state): State<Arc<ApiState>>,
     Query(given): Parameters,
 ) -> Answered<NodeAnswer> {
-    let given = parameters(given, &["ip", "interface", "window", "top", "by"])?;
+    let allowed = [
+        "ip",
+        "interface",
+        "window",
+        "top",
+        "by",
+        "rates",
+        "services",
+    ];
+    let given = parameters(given, &allowed)?;
     let ip = address(&given, "ip")?;
     let node = real(&state, ip)?;
-    let (top, _) = (lists::top(&given)?, lists::by_bytes(&given)?);
-    let pairs = async {
-        match top {
-            Some(top) => {
-                lists::of_one(&given, "top")?;
-                lists::pairs_with(&state, &given, node, top).await.map(Some)
-            }
-            None => Ok(None),
+    let (top, by) = (lists::top(&given)?, lists::by(&given)?);
+    if top.is_some() {
+        lists::of_one(&given, "top")?;
+    }
+    let with_services = flag(&given, "services")?;
+    let view = state.shown.view();
+    let about_view = Arc::clone(&view);
+    let about = move |window: &Window| {
+        let pairs = top.map(|top| window.pairs_with(node, top, by, about_view.anonymiser()));
+        let mut known = window.node(node)?;
+        if with_services {
+            known.services = Some(window.node_services(node)?);
         }
+        crane_model::Result::Ok((known, pairs))
     };
-    // Together: the current window answers four times a second.
-    let (answers, mut pairs) = tokio::try_join!(ask(&state, &given, About::Node(node)), pairs)?;
-    let entry = |answer: Answer| {
-        let (sent, received) = (answer.flows.first()?.into(), answer.flows.get(1)?.into());
-        let [fan_out, fan_in] = answer.peers?.map(Into::into);
-        let pairs = pairs.as_mut();
-        let pairs = pairs.map(|pairs| pairs.remove(&answer.interface).unwrap_or_default());
-        Some(InterfaceNode {
+    let with_rates = flag(&given, "rates")?;
+    let names = match with_rates {
+        true => lists::names(&state, &given)?,
+        false => Vec::new(),
+    };
+    let rates = state.rates.recent(&state.reader, names);
+    let (rates, answers) = tokio::join!(rates, ask(&state, &given, about));
+    let interfaces = answers?.into_iter().map(|answered| {
+        let (known, mut pairs) = answered.answer.map_err(fault)?;
+        let recent = rates.get(&answered.interface).map(AsRef::as_ref);
+        if let Some(pairs) = pairs.as_mut().filter(|_| with_rates) {
+            rates::rate_pairs(pairs, recent, &view);
+        }
+        Ok(InterfaceNode {
+            interface: answered.interface,
+            window: answered.window,
+            state: answered.state,
+            node: known,
+            rates: with_rates.then(|| rates::of_node(node, recent)),
             pairs,
-            interface: answer.interface,
-            window: answer.window,
-            time: (&*answer.view).into(),
-            sent,
-            received,
-            fan_out,
-            fan_in,
         })
-    };
-    let interfaces = answers.into_iter().filter_map(entry).collect();
-    let name = name_of(state.snapshot.names().as_deref(), node);
+    });
+    let interfaces = interfaces.collect::<Result<_, _>>()?;
+    let snapshot = state.reader.snapshot();
+    let name = name_of(snapshot.names.as_deref(), node);
+    let info = shown(&snapshot, &state.shown.view()).info(node);
     Ok(Json(NodeAnswer {
         ip,
         name,
+        info,
         interfaces,
     }))
 }
 
-pub(super) async fn ask(
+/// Asks a window of each interface that the request selects.
+pub(super) async fn ask<T: Send + 'static>(
     state: &ApiState,
     given: &BTreeMap<String, String>,
-    about: About,
-) -> Result<Vec<Answer>, Refusal> {
+    question: impl Fn(&Window) -> T + Send + Sync + 'static,
+) -> Result<Vec<reader::Answered<T>>, ApiError> {
     let window = which(given)?;
-    meant(&state.snapshot.load(), given)?;
-    let unavailable = |why: &str| Refusal(StatusCode::SERVICE_UNAVAILABLE, why.into());
-    let silent = || unavailable("the sketch worker does not answer");
-    let asked = state
-        .worker
-        .ask(given.get("interface").cloned(), window, about);
-    let answer = asked.map_err(|reason| match reason {
-        QueryError::TooMany => {
-            unavailable("too many questions wait for an answer; ask again later")
-        }
-        QueryError::WorkerGone => silent(),
-    })?;
-    let answer = tokio::time::timeout(PATIENCE, answer).await;
-    let answer = answer.map_err(|_| silent())?.map_err(|_| silent())?;
-    answer.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+    selected(&state.reader.snapshot(), given)?;
+    let interface = given.get("interface").map(String::as_str);
+    in_time(state.reader.ask(interface, window, question)).await
 }
 
-/// The interfaces that are meant; an unknown one is the sender's mistake.
-pub(super) fn meant<'a>(
+/// Waits for an answer for at most [`ANSWER_TIME`].
+async fn in_time<T>(asked: impl Future<Output = Result<T, QueryError>>) -> Result<T, ApiError> {
+    let unavailable = |why: &str| ApiError(StatusCode::SERVICE_UNAVAILABLE, why.into());
+    let silent = || unavailable("the sketch worker does not answer");
+    let answer = tokio::time::timeout(ANSWER_TIME, asked).await;
+    answer
+        .map_err(|_| silent())?
+        .map_err(|reason| match reason {
+            QueryError::TooMany => {
+                unavailable("too many questions wait for an answer; ask again later")
+            }
+            QueryError::WorkerGone => silent(),
+        })
+}
+
+/// An error of a sketch.
+pub(super) fn fault(error: crane_model::Error) -> ApiError {
+    ApiError(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}
+
+/// The interfaces that the request selects; an unknown name is an error.
+pub(super) fn selected<'a>(
     snapshot: &'a Snapshot,
     given: &BTreeMap<String, String>,
-) -> Result<Vec<&'a InterfaceView>, Refusal> {
+) -> Result<Vec<&'a InterfaceView>, ApiError> {
     let views = snapshot.interfaces.iter().map(AsRef::as_ref);
     let Some(name) = given.get("interface") else {
         return Ok(views.collect());
@@ -275,7 +347,7 @@ pub(super) fn meant<'a>(
     Ok(views)
 }
 
-pub(super) fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowName>, Refusal> {
+pub(super) fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowName>, ApiError> {
     match given.get("window").map(String::as_str) {
         None => Ok(None),
         Some("current") => Ok(Some(WindowName::Current)),
@@ -284,37 +356,46 @@ pub(super) fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowNam
     }
 }
 
+/// Whether something is wanted, too.
+pub(super) fn flag(given: &BTreeMap<String, String>, name: &str) -> Result<bool, ApiError> {
+    match given.get(name).map(String::as_str) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(wrong(name, other, "true or false")),
+    }
+}
+
 /// An end that packets go from or to.
 fn endpoint(
     given: &BTreeMap<String, String>,
     name: &str,
-    names: Option<&Names>,
-) -> Result<Endpoint, Refusal> {
+    known: &KnownNetworks<'_>,
+) -> Result<Endpoint, ApiError> {
     let text = text(given, name)?;
-    let endpoint = text.parse::<Endpoint>().map_err(|why| {
+    let refuse = |why| {
         let message = format!("{name}={text} is not possible: {why}");
-        Refusal(StatusCode::BAD_REQUEST, message)
-    })?;
-    let checked = endpoint.check(names);
-    checked.map_err(|allowed| wrong(name, text, &allowed))?;
+        ApiError(StatusCode::BAD_REQUEST, message)
+    };
+    let endpoint = text.parse::<Endpoint>().map_err(refuse)?;
+    endpoint.check(known).map_err(refuse)?;
     Ok(endpoint)
 }
 
-fn text<'a>(given: &'a BTreeMap<String, String>, name: &str) -> Result<&'a str, Refusal> {
+fn text<'a>(given: &'a BTreeMap<String, String>, name: &str) -> Result<&'a str, ApiError> {
     let missing = || format!("{name} is missing: give an IP address");
     let text = given.get(name).map(String::as_str);
-    text.ok_or_else(|| Refusal(StatusCode::BAD_REQUEST, missing()))
+    text.ok_or_else(|| ApiError(StatusCode::BAD_REQUEST, missing()))
 }
 
-fn address(given: &BTreeMap<String, String>, name: &str) -> Result<IpAddr, Refusal> {
+fn address(given: &BTreeMap<String, String>, name: &str) -> Result<IpAddr, ApiError> {
     let text = text(given, name)?;
     IpAddr::from_str(text).map_err(|_| wrong(name, text, "an IPv4 or IPv6 address"))
 }
 
 /// The address that a question is about, which names it as lists do.
-fn real(state: &ApiState, asked: IpAddr) -> Result<IpAddr, Refusal> {
-    state.snapshot.real(asked).ok_or_else(|| {
-        Refusal(
+fn real(state: &ApiState, asked: IpAddr) -> Result<IpAddr, ApiError> {
+    state.shown.view().real(asked).ok_or_else(|| {
+        ApiError(
             StatusCode::FORBIDDEN,
             "this agent shows networks in the place of addresses (export.anonymise = \"prefix\") \
              and answers no question about an address"
@@ -324,7 +405,7 @@ fn real(state: &ApiState, asked: IpAddr) -> Result<IpAddr, Refusal> {
 }
 
 /// The end that a question is about.
-fn real_end(state: &ApiState, asked: &Endpoint) -> Result<Endpoint, Refusal> {
+fn real_end(state: &ApiState, asked: &Endpoint) -> Result<Endpoint, ApiError> {
     Ok(match asked {
         Endpoint::Address(address) => Endpoint::Address(real(state, *address)?),
         // Pseudonyms keep prefixes.
@@ -333,16 +414,33 @@ fn real_end(state: &ApiState, asked: &Endpoint) -> Result<Endpoint, Refusal> {
             let network = IpNet::new(first, network.prefix_len());
             Endpoint::Prefix(network.map_or(IpNet::from(first), |network| network.trunc()))
         }
-        Endpoint::Any | Endpoint::Name(_) => asked.clone(),
+        // The difference of two answers would tell of which AS an address is.
+        Endpoint::Asn(_) if state.shown.view().anonymiser().is_some() => {
+            return Err(ApiError(
+                StatusCode::FORBIDDEN,
+                "this agent hides addresses (export.anonymise) and answers no question about an AS"
+                    .into(),
+            ));
+        }
+        Endpoint::Any | Endpoint::Asn(_) | Endpoint::Name(_) => asked.clone(),
     })
+}
+
+/// How addresses are shown that a question is about.
+fn shown<'a>(snapshot: &'a Snapshot, view: &'a View) -> keys::Shown<'a> {
+    keys::Shown {
+        names: snapshot.names.as_deref(),
+        anonymiser: view.anonymiser(),
+        sources: snapshot.lookup.sources(),
+    }
 }
 
 /// What was given, each parameter once and none that is not `allowed`.
 pub(super) fn parameters(
     given: Vec<(String, String)>,
     allowed: &[&str],
-) -> Result<BTreeMap<String, String>, Refusal> {
-    let refuse = |message| Err(Refusal(StatusCode::BAD_REQUEST, message));
+) -> Result<BTreeMap<String, String>, ApiError> {
+    let refuse = |message| Err(ApiError(StatusCode::BAD_REQUEST, message));
     let mut parameters = BTreeMap::new();
     for (name, value) in given {
         if !allowed.contains(&name.as_str()) {
@@ -360,7 +458,7 @@ pub(super) fn parameters(
     Ok(parameters)
 }
 
-pub(super) fn wrong(name: &str, value: &str, allowed: &str) -> Refusal {
+pub(super) fn wrong(name: &str, value: &str, allowed: &str) -> ApiError {
     let message = format!("{name}={value} is not possible, allowed: {allowed}");
-    Refusal(StatusCode::BAD_REQUEST, message)
+    ApiError(StatusCode::BAD_REQUEST, message)
 }

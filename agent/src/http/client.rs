@@ -1,4 +1,4 @@
-//! Asking a running agent, over TCP, with or without TLS, or a unix socket.
+//! A client of a running agent, over TCP, with or without TLS, or a unix socket.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -17,28 +17,34 @@ use super::answers::ErrorAnswer;
 use super::{own_certificate, tls};
 
 /// How long the agent may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// More than any honest answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Larger answers are errors.
 const MOST: u64 = 64 << 20;
 
-/// An agent, and what it may want to see.
+/// The address of an agent, and the credentials for it.
 pub struct Agent {
-    /// `host:port`, which may be an address for browsers, or the path of a socket.
+    /// `host:port`, a URL, or the path of a socket.
     pub at: String,
-    /// A user and a password.
+    /// User and password.
     pub login: Option<(String, String)>,
-    /// Who has to have signed its certificate; none for whom the machine trusts.
+    /// CA file that verifies the agent's certificate. `None` for the CAs of this machine.
     pub ca: Option<PathBuf>,
-    /// A certificate of our own, and its key.
+    /// Client certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Asks an agent.
 pub fn get<T: DeserializeOwned>(
     of: &Agent,
     path: &str,
     parameters: &[(&str, String)],
 ) -> anyhow::Result<T> {
+    let body = get_text(of, path, parameters)?;
+    let parsed = serde_json::from_str(&body);
+    parsed.map_err(|error| anyhow::anyhow!("{}: {error}", foreign(&of.at, "200")))
+}
+
+/// Asks an agent for a text.
+pub fn get_text(of: &Agent, path: &str, parameters: &[(&str, String)]) -> anyhow::Result<String> {
     let agent = of.at.as_str();
     let query: Vec<String> = parameters
         .iter()
@@ -58,12 +64,12 @@ pub fn get<T: DeserializeOwned>(
         rest.split('/').next()
     };
     let answer = match (behind("https://"), behind("http://")) {
-        (Some(address), _) => exchange(of.inside_tls(connect(agent, address)?, address)?, &request),
+        (Some(address), _) => exchange(of.over_tls(connect(agent, address)?, address)?, &request),
         (None, Some(address)) => exchange(connect(agent, address)?, &request),
         (None, None) if agent.contains('/') => {
             let stream = UnixStream::connect(Path::new(agent));
             let stream = stream.with_context(|| unreachable(agent))?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             exchange(stream, &request)
         }
         (None, None) => exchange(connect(agent, agent)?, &request),
@@ -77,18 +83,30 @@ pub fn get<T: DeserializeOwned>(
         .split_once("\r\n\r\n")
         .with_context(|| format!("{agent} gives no HTTP answer{hint}"))?;
     let status = head.split(' ').nth(1).unwrap_or_default();
-    let foreign = || {
-        format!(
-            "{agent} does not answer as an agent does (status {status}): is that its port? \
-             The agent's log names it, 9732 unless told otherwise"
-        )
-    };
+    let announced = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_length = name.eq_ignore_ascii_case("content-length");
+        value.trim().parse::<usize>().ok().filter(|_| is_length)
+    });
+    if announced.is_some_and(|length| length != body.len()) {
+        bail!(
+            "the answer of {agent} is longer than {} MiB or broke off",
+            MOST >> 20
+        );
+    }
     if status != "200" {
         let refusal = serde_json::from_str(body);
-        let refusal: ErrorAnswer = refusal.map_err(|_| anyhow::anyhow!(foreign()))?;
+        let refusal: ErrorAnswer = refusal.map_err(|_| anyhow::anyhow!(foreign(agent, status)))?;
         bail!("{}", refusal.error);
     }
-    serde_json::from_str(body).map_err(|error| anyhow::anyhow!("{}: {error}", foreign()))
+    Ok(body.to_owned())
+}
+
+fn foreign(agent: &str, status: &str) -> String {
+    format!(
+        "{agent} does not answer as an agent does (status {status}): is that its port? \
+         The agent's log names it, 9732 unless told otherwise"
+    )
 }
 
 fn unreachable(agent: &str) -> String {
@@ -111,7 +129,7 @@ fn connect(agent: &str, address: &str) -> anyhow::Result<TcpStream> {
     let mut refused = None;
     let mut stream = None;
     for address in addresses {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(connected) => {
                 stream = Some(connected);
                 break;
@@ -124,13 +142,13 @@ fn connect(agent: &str, address: &str) -> anyhow::Result<TcpStream> {
         (None, Some(error)) => return Err(error).with_context(|| unreachable(agent)),
         (None, None) => bail!(unreachable(agent)),
     };
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 
 impl Agent {
-    /// What is inside the TLS of a connection.
-    fn inside_tls(
+    /// Starts TLS on a connection.
+    fn over_tls(
         &self,
         mut stream: TcpStream,
         address: &str,
@@ -138,7 +156,7 @@ impl Agent {
         let identity = self.identity.as_ref();
         let identity = identity.map(|(cert, key)| (cert.as_path(), key.as_path()));
         let config = tls::client(self.ca.as_deref(), identity);
-        // A file of ours that is wrong is no configuration of an agent.
+        // An error in a local file is not a configuration error of the agent.
         let config = config.map_err(|error| anyhow::anyhow!("{error:#}"))?;
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_matches(['[', ']']).to_owned();
@@ -153,7 +171,7 @@ impl Agent {
         Ok(StreamOwned::new(connection, stream))
     }
 
-    /// What to do about a handshake that has failed.
+    /// A hint about a failed handshake.
     fn advice(&self, error: &std::io::Error) -> &'static str {
         let error = error.get_ref().and_then(|error| error.downcast_ref());
         match (error, &self.ca) {
@@ -181,7 +199,7 @@ impl Agent {
 }
 
 fn exchange(mut stream: impl Read + Write, request: &str) -> std::io::Result<String> {
-    // In HTTP/1.0 an answer ends with the connection: no chunks to put together.
+    // In HTTP/1.0 the end of the connection ends an answer, so there are no chunks.
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.take(MOST).read_to_string(&mut answer)?;

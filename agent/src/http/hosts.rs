@@ -1,67 +1,67 @@
-//! By which names the agent may be asked over loopback.
+//! Names by which the agent may be asked over loopback.
 //!
-//! A page of a stranger may have its own name point to 127.0.0.1 (DNS rebinding): for the
-//! browser, what answers there belongs to that page, which may read it. The name is in the
-//! request, so one that is not ours is refused. Over other addresses the agent is asked by
-//! any name: whoever reaches it there needs no browser of someone else.
+//! A web page may let its own host name resolve to 127.0.0.1 (DNS rebinding). Then the browser
+//! takes the agent's answers for those of that page, which may read them. The request contains the
+//! name, so one that does not belong to this machine is refused. Over other addresses any name is
+//! allowed, because an attacker who reaches these needs no browser.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use axum::Json;
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 
 use super::answers::ErrorAnswer;
 use crate::config::size::Size;
 use crate::config::small_file;
-use crate::log::RateLimit;
-use crate::plain;
+use crate::process::host;
+use crate::process::log::RateLimit;
+use crate::text::plain;
 
-/// Names that are always ours: that of loopback, and what our client sends.
+/// Names that are always accepted: loopback's, and the one that our client sends.
 const ALWAYS: [&str; 2] = ["localhost", "crane-agent"];
-/// Where a machine keeps its own names.
+/// Where the names of this machine are.
 const KNOWN_HOSTS: &str = "/etc/hosts";
 /// The largest such file.
 const MOST: Size = Size(1 << 20);
 
-/// The names by which the agent may be asked.
+/// Names by which the agent may be asked.
 pub struct Hosts {
     allowed: BTreeSet<String>,
-    complaints: Mutex<RateLimit>,
+    log_limit: Mutex<RateLimit>,
 }
 
 impl Hosts {
-    /// These, and those of this machine.
+    /// The configured names, and those of this machine.
     pub fn new(configured: &[String]) -> Self {
         let known = small_file::read(Path::new(KNOWN_HOSTS), MOST).unwrap_or_default();
-        let own = own_names(&node_name(), &String::from_utf8_lossy(&known));
+        let own = own_names(&host::name(), &String::from_utf8_lossy(&known));
         let configured = configured.iter().map(|name| plain_name(name));
         let always = ALWAYS.into_iter().map(str::to_owned);
         Self {
             allowed: always.chain(configured).chain(own).collect(),
-            complaints: Mutex::default(),
+            log_limit: Mutex::default(),
         }
     }
 
-    /// Why a request that came over loopback is not answered; none if it is.
+    /// Returns the refusal of a request over loopback; `None` if it may be answered.
     pub fn refuse(&self, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
         let named = headers.get_all(HOST).iter();
         let named = named.map(|host| String::from_utf8_lossy(host.as_bytes()));
         let asked = uri.authority().map(|authority| authority.as_str().into());
-        // A request without a name comes from no browser.
+        // Browsers always send a name.
         let stranger = named.chain(asked).find(|name| !self.is_allowed(name))?;
         let stranger: String = plain::text(&stranger).chars().take(100).collect();
         let error = format!(
             "{stranger:?} is no name of this agent, and a page elsewhere may have made it up; ask \
              by an IP address, localhost or the name of the host, or add the name to export.hosts"
         );
-        let complaints = self.complaints.lock();
-        if complaints.unwrap_or_else(PoisonError::into_inner).allows() {
+        if self.log_limit.lock().allows() {
             tracing::warn!("a request was refused: {error}");
         }
         let status = StatusCode::MISDIRECTED_REQUEST;
@@ -69,7 +69,7 @@ impl Hosts {
     }
 
     fn is_allowed(&self, named: &str) -> bool {
-        // Nobody who comes with a user's name is a browser's page.
+        // Browsers send no user name in `Host`.
         let authority = named.parse::<Authority>();
         let Some(authority) = authority.ok().filter(|_| !named.contains('@')) else {
             return false;
@@ -81,21 +81,14 @@ impl Hosts {
             None => host.parse::<IpAddr>().is_ok(),
         };
         let name = plain_name(host);
-        is_literal || self.allowed.contains(&name) || plain_name(&node_name()) == name
+        is_literal || self.allowed.contains(&name) || plain_name(&host::name()) == name
     }
 }
 
-/// Whether a connection stays within this machine's loopback.
+/// Whether both ends of a connection are loopback addresses.
 pub fn is_loopback(peer: SocketAddr, own: SocketAddr) -> bool {
     let ends = [peer, own].map(|end| end.ip().to_canonical());
     ends.iter().all(IpAddr::is_loopback)
-}
-
-/// What this machine is called now; nothing if it does not say.
-pub fn node_name() -> String {
-    // Not from /proc, most of which a unit may hide.
-    let system = rustix::system::uname();
-    system.nodename().to_string_lossy().into_owned()
 }
 
 /// In lower case, and without the dot that ends a full name.
@@ -104,8 +97,8 @@ fn plain_name(name: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-/// The names of a machine called `node`: that one with and without its domain, and those
-/// that stand beside it in `/etc/hosts`, where the full one is.
+/// The names of a machine called `node`: its name with and without the domain, and the names beside
+/// these in `/etc/hosts`, where the full name usually is.
 fn own_names(node: &str, known: &str) -> BTreeSet<String> {
     let node = plain_name(node);
     let short = node.split('.').next().unwrap_or_default().to_owned();
@@ -141,7 +134,7 @@ mod tests {
     #[test]
     fn literals_and_own_names_pass_with_any_port() {
         let hosts = Hosts::new(&["Agent.example.org".into()]);
-        let node = node_name();
+        let node = host::name();
         for name in [
             "127.0.0.1",
             "127.0.0.1:9732",

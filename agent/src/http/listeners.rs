@@ -1,5 +1,5 @@
-//! The addresses and the unix socket that connections come to. They may change while
-//! the agent runs; those that stay are kept open.
+//! The TCP addresses and the unix socket of the server. A reload may change them; those that stay
+//! are not closed.
 
 use std::fs::Permissions;
 use std::io;
@@ -14,33 +14,28 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::config;
 
-/// Connections that may wait to be accepted. Whoever comes when there is no room
+/// Connections that may wait to be accepted. A client that finds no room
 /// tries again only after a second, and the usual 128 are soon full.
 const BACKLOG: i32 = 1024;
-/// Ports below this one are for those who have a right to them.
+/// Ports below this one need a privilege.
 const NO_PERMISSION: &str = "no permission";
 const FIRST_FREE: u16 = 1024;
 
-/// Where connections come to.
+/// Where a listener is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// An address, as it is configured.
+pub enum ListenAddress {
     Tcp(SocketAddr),
-    /// A unix socket.
     Unix(PathBuf),
 }
 
-/// A listener there.
 #[derive(Clone)]
 pub enum Listener {
-    /// On an address.
     Tcp(Arc<TcpListener>),
-    /// On a unix socket.
     Unix(Arc<UnixListener>),
 }
 
 impl Listener {
-    /// Whether it is this one.
+    /// Whether both are the same socket.
     pub fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tcp(one), Self::Tcp(other)) => Arc::ptr_eq(one, other),
@@ -50,29 +45,31 @@ impl Listener {
     }
 }
 
-/// All listeners and where they are.
-pub type Listeners = Vec<(Place, Listener)>;
+/// All listeners and their addresses.
+pub type Listeners = Vec<(ListenAddress, Listener)>;
 
-/// Takes ports and socket, so that a port in use is found before anything starts.
+/// Binds ports and socket before anything else starts, so that a port in use is reported early.
 pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
     bind_beside(&Vec::new(), config)
 }
 
-/// What `config` asks for: those of `before` that it still names, and new ones.
+/// Opens the listeners of `config`. Those of `before` that it still names are kept.
 pub fn bind_beside(before: &Listeners, config: &config::Export) -> anyhow::Result<Listeners> {
-    let tcp = config.listen.iter().copied().map(Place::Tcp);
-    // Last: a file is left behind where anything fails after it.
-    let unix = config.socket.iter().cloned().map(Place::Unix);
-    let places: Vec<Place> = tcp.chain(unix).collect();
+    let tcp = config.listen.iter().copied().map(ListenAddress::Tcp);
+    // Last, because the file of a socket would remain after an error.
+    let unix = config.socket.iter().cloned().map(ListenAddress::Unix);
+    let addresses: Vec<ListenAddress> = tcp.chain(unix).collect();
     let several = config.listen.len() > 1;
     let mut listeners = Listeners::new();
-    for place in &places {
-        let listener = match (before.iter().find(|(known, _)| known == place), place) {
+    for address in &addresses {
+        let listener = match (before.iter().find(|(known, _)| known == address), address) {
             (Some((_, listener)), _) => listener.clone(),
-            (None, Place::Tcp(address)) => {
-                let leaving = before.iter().filter(|(known, _)| !places.contains(known));
+            (None, ListenAddress::Tcp(address)) => {
+                let leaving = before
+                    .iter()
+                    .filter(|(known, _)| !addresses.contains(known));
                 let leaving = leaving.filter_map(|(known, listener)| match (known, listener) {
-                    (Place::Tcp(known), Listener::Tcp(tcp)) => {
+                    (ListenAddress::Tcp(known), Listener::Tcp(tcp)) => {
                         (known.port() == address.port()).then_some(&**tcp)
                     }
                     _ => None,
@@ -85,15 +82,15 @@ pub fn bind_beside(before: &Listeners, config: &config::Export) -> anyhow::Resul
                 });
                 Listener::Tcp(Arc::new(tcp?))
             }
-            (None, Place::Unix(path)) => Listener::Unix(Arc::new(bind_unix(path)?)),
+            (None, ListenAddress::Unix(path)) => Listener::Unix(Arc::new(bind_unix(path)?)),
         };
-        listeners.push((place.clone(), listener));
+        listeners.push((address.clone(), listener));
     }
     Ok(listeners)
 }
 
-/// Listens on an address, also where those that are `leaving` have some of it: until
-/// they are closed they give way.
+/// Binds an address. If it overlaps with listeners that are `leaving`, both exist until these are
+/// closed.
 fn bind_tcp(
     address: SocketAddr,
     leaving: &[&TcpListener],
@@ -131,7 +128,7 @@ fn bind_tcp(
     Ok(tcp)
 }
 
-/// Says what a running agent may have given up.
+/// Adds that a running agent has dropped the privilege to bind low ports.
 fn after_start(error: anyhow::Error, address: SocketAddr) -> anyhow::Error {
     let refused = address.port() < FIRST_FREE && error.to_string().starts_with(NO_PERMISSION);
     match refused {
@@ -142,7 +139,8 @@ fn after_start(error: anyhow::Error, address: SocketAddr) -> anyhow::Error {
     }
 }
 
-/// Shares the port with these, all of which have to agree, for as long as it takes.
+/// Binds with `SO_REUSEPORT`, which all other sockets on the port need, too. It is cleared again
+/// afterwards.
 fn bind_with(address: SocketAddr, others: &[&TcpListener]) -> io::Result<TcpListener> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,

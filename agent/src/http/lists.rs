@@ -1,21 +1,20 @@
-//! Who is heavy: the published lists, or longer ones of one interface.
+//! The lists of all interfaces, or longer ones of a single interface.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use crane_model::Flow;
 
-use super::answers::{HeavyHitters, HeavyNode, HeavyPair, InterfaceHitters};
-use super::api::{Answered, ApiState, Parameters, Refusal, ask, meant, parameters, which, wrong};
-use crate::export::hitters::Hitters;
-use crate::export::snapshot::WindowView;
-use crate::names::Names;
-use crate::sketch::answer::{About, WindowName};
-use crate::sketch::fan_rows::FanRows;
+use super::answers::{HeavyHitters, InterfaceHitters};
+use super::api::{
+    Answered, ApiError, ApiState, Parameters, ask, flag, parameters, selected, wrong,
+};
+use super::rates::{self, Rating};
+use crate::traffic::question::By;
+use crate::window::Window;
+use crate::window::rates::{Fastest, Order, Period};
 
 /// The longest list.
 const MOST: usize = 500;
@@ -25,49 +24,68 @@ pub async fn heavy_hitters(
     State(state): State<Arc<ApiState>>,
     Query(given): Parameters,
 ) -> Answered<HeavyHitters> {
-    let given = parameters(given, &["interface", "window", "by", "top"])?;
-    let asked = which(&given)?;
-    let by_bytes = by_bytes(&given)?;
-    if let Some(top) = top(&given)? {
-        of_one(&given, "top")?;
-        // Cut after networks are added up: a list that grows one by one would take them
-        // apart again.
-        let most = if state.snapshot.adds_up() { MOST } else { top };
-        let about = About::Lists {
-            top: most,
-            with: None,
-        };
-        let answers = ask(&state, &given, about).await?;
-        let interfaces = answers.into_iter().filter_map(|answer| {
-            let (mut view, names) = state.snapshot.window(*answer.lists?);
-            view.fans.shorten(top);
-            let (interface, window) = (answer.interface, answer.window);
-            let mut all = hitters(interface, window, &view, by_bytes, names.as_deref());
-            all.pairs.truncate(top);
-            all.sources.truncate(top);
-            all.destinations.truncate(top);
-            all.services.truncate(top);
-            Some(all)
-        });
-        let interfaces = interfaces.collect();
-        return Ok(Json(HeavyHitters { interfaces }));
+    let given = parameters(given, &["interface", "window", "by", "top", "rates"])?;
+    let (order, view) = (order(&given)?, state.shown.view());
+    let with_rates = flag(&given, "rates")? || matches!(order, Order::Rate(_));
+    let names = names(&state, &given)?;
+    let top = match top(&given)? {
+        Some(top) => not_too_many(top, names.len())?,
+        None => view.top,
+    };
+    let mut fastest = Fastest::default();
+    if let Order::Rate(period) = order {
+        for name in &names {
+            let latest = state.rates.latest(&state.reader, name).await;
+            fastest.extend(latest.map(|latest| latest.fastest(top, period)));
+        }
     }
-    let snapshot = state.snapshot.load();
-    let names = snapshot.names.as_deref();
-    let mut interfaces = Vec::new();
-    for view in meant(&snapshot, &given)? {
-        let Some(which) = WindowName::meant(asked, view.last.is_some()) else {
-            continue;
+    let shown = Arc::clone(&view);
+    let lists = move |window: &Window| {
+        let rows = window.rows_of(&fastest, shown.anonymiser());
+        (window.lists(top, shown.anonymiser()), rows)
+    };
+    // Asked together, so that both look at the same packets.
+    let rated = if with_rates { names } else { Vec::new() };
+    let rates = state.rates.recent(&state.reader, rated);
+    let (rates, answers) = tokio::join!(rates, ask(&state, &given, lists));
+    let interfaces = answers?.into_iter().map(|answered| {
+        let (lists, more) = answered.answer;
+        let mut lists = match order.by() {
+            By::Packets => lists.by_packets,
+            By::Bytes => lists.by_bytes,
         };
-        let window = view.last.as_deref().filter(|_| which == WindowName::Last);
-        let window = window.unwrap_or(&view.current);
-        interfaces.push(hitters(view.name.clone(), which, window, by_bytes, names));
-    }
-    Ok(Json(HeavyHitters { interfaces }))
+        let recent = rates.get(&answered.interface).map(AsRef::as_ref);
+        if with_rates {
+            let rating = Rating {
+                recent,
+                view: &view,
+                order: order.period(),
+                top,
+            };
+            rating.rate(&mut lists, more);
+        }
+        InterfaceHitters {
+            interface: answered.interface,
+            window: answered.window,
+            state: answered.state,
+            rate_seconds: with_rates.then(|| rates::seconds(recent)),
+            lists,
+        }
+    });
+    Ok(Json(HeavyHitters {
+        interfaces: interfaces.collect(),
+    }))
+}
+
+/// The interfaces that are meant.
+pub fn names(state: &ApiState, given: &BTreeMap<String, String>) -> Result<Vec<String>, ApiError> {
+    let snapshot = state.reader.snapshot();
+    let views = selected(&snapshot, given)?;
+    Ok(views.iter().map(|view| view.name.clone()).collect())
 }
 
 /// How long a list shall be, if anything is said of it.
-pub fn top(given: &BTreeMap<String, String>) -> Result<Option<usize>, Refusal> {
+pub fn top(given: &BTreeMap<String, String>) -> Result<Option<usize>, ApiError> {
     let Some(text) = given.get("top") else {
         return Ok(None);
     };
@@ -77,73 +95,47 @@ pub fn top(given: &BTreeMap<String, String>) -> Result<Option<usize>, Refusal> {
     }
 }
 
+/// Refuses lists that would hold up the worker if all interfaces were asked at once.
+fn not_too_many(top: usize, interfaces: usize) -> Result<usize, ApiError> {
+    let most = MOST / interfaces.max(1);
+    if interfaces == 1 || top <= most {
+        return Ok(top);
+    }
+    let message = format!(
+        "top={top} of {interfaces} interfaces is too much at once: give interface, too, or at \
+         most top={most}"
+    );
+    Err(ApiError(StatusCode::BAD_REQUEST, message))
+}
+
 /// Refuses what would hold up the worker if all interfaces were asked at once.
-pub fn of_one(given: &BTreeMap<String, String>, what: &str) -> Result<(), Refusal> {
+pub fn of_one(given: &BTreeMap<String, String>, what: &str) -> Result<(), ApiError> {
     match given.contains_key("interface") {
         true => Ok(()),
         false => {
             let message = format!("{what} is for one interface: give interface, too");
-            Err(Refusal(StatusCode::BAD_REQUEST, message))
+            Err(ApiError(StatusCode::BAD_REQUEST, message))
         }
     }
 }
 
-/// The heaviest pairs that a node is an end of, as may be shown, by interface.
-pub async fn pairs_with(
-    state: &ApiState,
-    given: &BTreeMap<String, String>,
-    node: IpAddr,
-    top: usize,
-) -> Result<BTreeMap<String, Vec<HeavyPair>>, Refusal> {
-    let with = Some(node);
-    let answers = ask(state, given, About::Lists { top, with }).await?;
-    let pairs = answers.into_iter().filter_map(|answer| {
-        let (view, names) = state.snapshot.window(*answer.lists?);
-        let pair = |flow: &Flow<_>| HeavyPair::new(flow, &view, names.as_deref());
-        Some((
-            answer.interface,
-            list(&view.pairs, by_bytes(given).ok()?, pair),
-        ))
-    });
-    Ok(pairs.collect())
+fn order(given: &BTreeMap<String, String>) -> Result<Order, ApiError> {
+    let text = given.get("by").map(String::as_str);
+    let rate = Period::ALL.into_iter().find(|one| text == Some(one.name()));
+    match (rate, text) {
+        (Some(period), _) => Ok(Order::Rate(period)),
+        (None, Some(other)) if other != "packets" && other != "bytes" => {
+            Err(wrong("by", other, "packets or bytes, rate_2s or rate_10s"))
+        }
+        (None, _) => by(given).map(Order::Window),
+    }
 }
 
-/// Whether lists are ordered by bytes.
-pub fn by_bytes(given: &BTreeMap<String, String>) -> Result<bool, Refusal> {
+/// What lists are ordered by.
+pub fn by(given: &BTreeMap<String, String>) -> Result<By, ApiError> {
     match given.get("by").map(String::as_str) {
-        None | Some("packets") => Ok(false),
-        Some("bytes") => Ok(true),
+        None | Some("packets") => Ok(By::Packets),
+        Some("bytes") => Ok(By::Bytes),
         Some(other) => Err(wrong("by", other, "packets or bytes")),
     }
-}
-
-/// The lists of a window.
-fn hitters(
-    interface: String,
-    which: WindowName,
-    window: &WindowView,
-    by_bytes: bool,
-    names: Option<&Names>,
-) -> InterfaceHitters {
-    let node = |flow: &Flow<_>| HeavyNode::new(flow, names);
-    InterfaceHitters {
-        interface,
-        window: which,
-        state: window.into(),
-        pairs: list(&window.pairs, by_bytes, |flow| {
-            HeavyPair::new(flow, window, names)
-        }),
-        sources: list(&window.sources, by_bytes, node),
-        destinations: list(&window.destinations, by_bytes, node),
-        services: list(&window.services, by_bytes, |flow| flow.into()),
-        fans: FanRows::new(&window.fans, names),
-    }
-}
-
-fn list<K, T>(hitters: &Hitters<K>, by_bytes: bool, entry: impl Fn(&Flow<K>) -> T) -> Vec<T> {
-    let flows = match by_bytes {
-        true => &hitters.by_bytes,
-        false => &hitters.by_packets,
-    };
-    flows.iter().map(entry).collect()
 }

@@ -1,33 +1,33 @@
-//! The HTTP server: [`server`] accepts connections to its [`listeners`], [`permits`] limits them,
-//! [`protection`] says with which certificate and [`passwords`], which wait in [`seats`], and
-//! [`hosts`] by which names; [`api`] answers from
-//! what is [`shown`] of addresses ([`lists`], [`history`], [`inside`] and the [`page`]
-//! that shows them have files of their own), [`client`] asks a running agent; both know the
-//! same [`answers`].
+//! The HTTP server. [`server`] accepts connections to its [`listeners`], [`permits`] limit them.
+//! [`protection`] has TLS and users, whose [`passwords`] are checked in the order of the
+//! [`password_queue`]; [`hosts`] checks names. [`api`] answers, with [`lists`], [`rates`],
+//! [`history`],//! [`sketch`], [`scrape`] and the [`page`] in files of their own; [`client`] asks a running agent.
+//! Both use the types of [`answers`].
 
-mod anonymise;
 pub mod answers;
 mod api;
 pub mod client;
+mod export;
 mod history;
 mod hosts;
-mod inside;
 mod listeners;
 mod lists;
 mod own_certificate;
 pub mod page;
+mod password_queue;
 mod passwords;
 mod permits;
 mod protection;
-mod seats;
+mod rates;
+mod scrape;
 mod server;
-mod shown;
-mod stream;
+mod services;
+mod sketch;
 mod tls;
 
 pub use api::ApiState;
 pub use history::History;
 pub use listeners::bind;
-pub use protection::Rules;
+pub use protection::WebPolicy;
+pub use rates::Rates;
 pub use server::{Server, serve};
-pub use shown::{Disguise, Shown};

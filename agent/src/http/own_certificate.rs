@@ -1,8 +1,8 @@
-//! Trust in a certificate that is its own authority, as `openssl req -x509` makes it.
+//! Accepts a self-signed certificate of the agent, as `openssl req -x509` makes it.
 //!
-//! Such a certificate says that it may sign others, and one that may is refused as
-//! that of a server. But whoever names it with `--ca` trusts just this one: if the
-//! server shows it, byte for byte, only its name and its dates are left to check.
+//! Such a certificate is marked as a CA, and a CA certificate is not accepted as that of a server.
+//! But with `--ca` the user trusts exactly this certificate: if the server shows it, byte for byte,
+//! only its name and its dates have to be checked.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{
 
 use super::tls::provider;
 
-/// Trusts whom these certificates have signed, and themselves.
+/// Verifies certificates that are signed by one of these, or are one of these.
 #[derive(Debug)]
 pub struct OwnCertificate {
     named: Vec<CertificateDer<'static>>,
@@ -26,7 +26,7 @@ pub struct OwnCertificate {
 }
 
 impl OwnCertificate {
-    /// These were named with `--ca`; `roots` has the same.
+    /// `certificates` are those of `--ca`, which are also in `roots`.
     pub fn new(
         named: Vec<CertificateDer<'static>>,
         roots: RootCertStore,
@@ -37,8 +37,8 @@ impl OwnCertificate {
     }
 }
 
-/// Whether a certificate is refused only because it may sign others. Its dates are
-/// checked before that.
+/// Whether a certificate was refused only because it is marked as a CA. Its dates are checked
+/// before that.
 pub fn may_sign(error: &Error) -> bool {
     matches!(error, Error::InvalidCertificate(CertificateError::Other(why))
         if why.0.to_string() == "CaUsedAsEndEntity")

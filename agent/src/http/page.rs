@@ -1,8 +1,7 @@
-//! The page: one document with its styles and scripts inside, so that it loads
-//! nothing else. It is allowed to run just these scripts and to ask just this agent.
+//! The page: one document that contains its styles and scripts, so that it loads nothing else. Its
+//! policy allows only these scripts and requests to this agent.
 //!
-//! The same document with the data of a capture inside is a report
-//! ([`report`]), which asks nobody.
+//! The same document with the data of a capture is a self-contained [`report`].
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -15,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 const DOCUMENT: &str = include_str!("../../page/index.html");
 const STYLE: &str = include_str!("../../page/style.css");
-/// In the order in which they need each other.
+/// In the order in which they depend on each other.
 const SCRIPTS: [&str; 14] = [
     include_str!("../../page/units.js"),
     include_str!("../../page/dom.js"),
@@ -33,7 +32,6 @@ const SCRIPTS: [&str; 14] = [
     include_str!("../../page/keys.js"),
 ];
 
-/// The document and what is said with it.
 #[derive(Clone)]
 pub struct Page {
     document: String,
@@ -41,7 +39,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// Puts it together.
     pub fn new() -> anyhow::Result<Self> {
         let policy = policy("'self'") + "; frame-ancestors 'none'";
         Ok(Self {
@@ -50,7 +47,6 @@ impl Page {
         })
     }
 
-    /// The document as an answer.
     pub fn answer(&self) -> impl IntoResponse + use<> {
         let fixed = |name: HeaderName, value| (name, HeaderValue::from_static(value));
         let headers = [
@@ -64,9 +60,9 @@ impl Page {
     }
 }
 
-/// The document with this JSON inside, for a file.
+/// The document with these data, as a file.
 pub fn report(json: &str) -> String {
-    // No text of a capture ends the element it is in.
+    // No text of a capture can end the script element.
     let json = json.replace('<', "\\u003c");
     let data = format!("<script type=\"application/json\" id=\"data\">{json}</script>");
     let policy = policy("'none'");
@@ -75,19 +71,19 @@ pub fn report(json: &str) -> String {
 }
 
 fn script() -> String {
-    // One scope for all of them.
+    // One scope for all scripts.
     format!("'use strict';\n(() => {{\n{}}})();\n", SCRIPTS.concat())
 }
 
 fn assemble(meta: &str, data: &str) -> String {
-    // Data comes last: nothing in it is taken for a place to put something.
+    // The data are inserted last, because they may contain any text.
     let document = DOCUMENT.replacen("<!-- policy -->", meta, 1);
     let document = document.replacen("/* style */", STYLE, 1);
     let document = document.replacen("/* script */", &script(), 1);
     document.replacen("<!-- data -->", data, 1)
 }
 
-/// What the document may do; it may ask `whom`.
+/// The content security policy, which allows requests to `whom`.
 fn policy(whom: &str) -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text));
     let (style, script) = (hash(STYLE), hash(&script()));

@@ -1,15 +1,14 @@
-//! Who may ask: users and their passwords, of which only bcrypt's hashes are known.
+//! Users and their passwords, of which only the bcrypt hashes are known.
 //!
-//! bcrypt is slow so that guessing is; a scrape must not be. A password that was
-//! right is remembered as a MAC under a key of this run, and costs microseconds
-//! from then on. All others are checked one at a time by a thread that rests after
-//! each wrong one: guessing costs a quarter of a core at most, however many guess.
-//! Those who wait have [`Seats`], in which guesses are held against the address they
-//! come from; whoever finds no seat is sent away at once.
+//! bcrypt is slow to make guessing slow, but a scrape must be fast. So a right password is
+//! remembered as a MAC under a random key, and from then on its check takes microseconds. All
+//! others are checked one at a time by a thread that pauses after each wrong one: guessing takes at
+//! most a quarter of a core, whatever the number of attempts. Requests wait in a [`PasswordQueue`],
+//! which counts wrong passwords by address; if it is full, a request is refused at once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -18,39 +17,28 @@ use axum::http::HeaderValue;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bcrypt::HashParts;
+use parking_lot::{Condvar, Mutex};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use tokio::sync::oneshot;
 
+pub use super::password_queue::Full;
+use super::password_queue::PasswordQueue;
 use super::permits::network;
-use super::seats::{Full, Seats};
-use crate::panics;
+use crate::process::panics;
 
 /// How much longer than a check the rest after a wrong password is.
 const REST: u32 = 3;
 /// Salt and hash that no user has.
-const NOBODY: &str = "QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi";
-
-/// What becomes of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is answered.
-    Welcome,
-    /// Its password is wrong, or it has none.
-    Wrong,
-    /// Too many passwords of its address wait to be checked.
-    PeerBusy,
-    /// Too many passwords of all wait to be checked.
-    AllBusy,
-}
+const UNKNOWN_USER: &str = "QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi";
 
 /// The users of one reading of the file.
 pub struct Users {
     hashes: BTreeMap<String, String>,
     /// Checked for users that do not exist, so that these take as long.
-    nobody: String,
+    unknown_user: String,
     key: hmac::Key,
-    /// What was right, by user.
+    /// MAC of the last right login of each user.
     known: Mutex<HashMap<String, hmac::Tag>>,
 }
 
@@ -63,7 +51,7 @@ impl Users {
             .map_err(|_| anyhow::anyhow!("the operating system has no random numbers"))?;
         Ok(Self {
             hashes,
-            nobody: format!("$2y${:02}${NOBODY}", cost.unwrap_or(10)),
+            unknown_user: format!("$2y${:02}${UNKNOWN_USER}", cost.unwrap_or(10)),
             key,
             known: Mutex::default(),
         })
@@ -80,19 +68,19 @@ impl Users {
 
     /// Whether it was right before; takes the same time wherever it differs.
     fn is_known(&self, login: &Login) -> bool {
-        let known = lock(&self.known).get(&login.user).copied();
+        let known = self.known.lock().get(&login.user).copied();
         known
             .is_some_and(|tag| hmac::verify(&self.key, &Self::message(login), tag.as_ref()).is_ok())
     }
 
-    /// Asks bcrypt, which takes its time.
+    /// Checks with bcrypt, which is slow.
     fn check(&self, login: &Login) -> bool {
         let hash = self.hashes.get(&login.user);
-        let right = bcrypt::verify(&login.password, hash.unwrap_or(&self.nobody));
+        let right = bcrypt::verify(&login.password, hash.unwrap_or(&self.unknown_user));
         let right = right.unwrap_or(false) && hash.is_some();
         if right {
             let tag = hmac::sign(&self.key, &Self::message(login));
-            lock(&self.known).insert(login.user.clone(), tag);
+            self.known.lock().insert(login.user.clone(), tag);
         }
         right
     }
@@ -130,23 +118,23 @@ struct Job {
 /// Checks passwords, one at a time.
 pub struct Passwords(Arc<Shared>);
 
-/// What the thread that checks goes by.
+/// State shared with the thread that checks.
 #[derive(Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
-    /// Says that there is something to do.
+    /// Notified when a request was added or the server has ended.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Waiting {
-    seats: Seats<Job>,
+    queue: PasswordQueue<Job>,
     ended: bool,
 }
 
 impl Drop for Passwords {
     fn drop(&mut self) {
-        lock(&self.0.waiting).ended = true;
+        self.0.waiting.lock().ended = true;
         self.0.changed.notify_all();
     }
 }
@@ -163,18 +151,18 @@ impl Passwords {
         Ok(passwords)
     }
 
-    /// Whether whoever sends this header may ask.
-    pub async fn verdict(
+    /// Whether the `Authorization` header of a request has a user with the right password.
+    pub async fn check(
         &self,
         users: &Arc<Users>,
         peer: IpAddr,
         header: Option<&HeaderValue>,
-    ) -> Verdict {
+    ) -> Result<bool, Full> {
         let Some(login) = header.and_then(Login::parse) else {
-            return Verdict::Wrong;
+            return Ok(false);
         };
         if users.is_known(&login) {
-            return Verdict::Welcome;
+            return Ok(true);
         }
         let (answer, answered) = oneshot::channel();
         let job = Job {
@@ -182,61 +170,51 @@ impl Passwords {
             login,
             answer,
         };
-        if let Err(full) = self.0.take_seat(network(peer), job) {
-            return match full {
-                Full::Peer => Verdict::PeerBusy,
-                Full::All => Verdict::AllBusy,
-            };
-        }
-        match answered.await {
-            Ok(true) => Verdict::Welcome,
-            Ok(false) => Verdict::Wrong,
-            // Someone with more right to it has got the seat.
-            Err(_) => Verdict::AllBusy,
-        }
+        self.0.enqueue(network(peer), job)?;
+        // Without an answer another request has taken the place in the queue.
+        answered.await.map_err(|_| Full::All)
     }
 }
 
 impl Shared {
-    fn take_seat(&self, peer: IpAddr, job: Job) -> Result<(), Full> {
+    fn enqueue(&self, peer: IpAddr, job: Job) -> Result<(), Full> {
         let waits = |job: &Job| !job.answer.is_closed();
-        let mut waiting = lock(&self.waiting);
-        waiting.seats.take(peer, job, waits, Instant::now())?;
+        let mut waiting = self.waiting.lock();
+        waiting.queue.push(peer, job, waits, Instant::now())?;
         self.changed.notify_one();
         Ok(())
     }
 
-    /// The next to be checked; none if nobody will ask any more.
+    /// Waits for the next request to check; `None` when the server has ended.
     fn next(&self) -> Option<(IpAddr, Job)> {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         loop {
             if waiting.ended {
                 return None;
             }
-            if let Some(next) = waiting.seats.next(Instant::now()) {
+            if let Some(next) = waiting.queue.next(Instant::now()) {
                 return Some(next);
             }
-            let woken = self.changed.wait(waiting);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut waiting);
         }
     }
 
     fn check_all(&self) {
         while let Some((peer, job)) = self.next() {
-            // Whoever has gone needs no answer.
+            // The client has closed the connection.
             if job.answer.is_closed() {
                 continue;
             }
             let start = Instant::now();
             let right = || job.users.is_known(&job.login) || job.users.check(&job.login);
-            // A panic is nobody's right password, and others are checked after it.
-            let right = panics::caught(right).unwrap_or(false);
+            // A panic counts as a wrong password; the thread continues.
+            let right = panics::catch(right).unwrap_or(false);
             let took = start.elapsed();
             {
-                let seats = &mut lock(&self.waiting).seats;
+                let queue = &mut self.waiting.lock().queue;
                 match right {
-                    true => seats.was_right(peer),
-                    false => seats.was_wrong(peer, Instant::now()),
+                    true => queue.was_right(peer),
+                    false => queue.was_wrong(peer, Instant::now()),
                 }
             }
             let _ = job.answer.send(right);
@@ -245,10 +223,6 @@ impl Shared {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -284,7 +258,10 @@ mod tests {
         assert!(!users.check(&login("alice", "wrong")));
         assert!(!users.check(&login("bob", "right")));
         assert!(!users.is_known(&login("bob", "right")));
-        assert_eq!(lock(&users.known).len(), 1);
-        assert_eq!(users.nobody.parse::<HashParts>().unwrap().get_cost(), 5);
+        assert_eq!(users.known.lock().len(), 1);
+        assert_eq!(
+            users.unknown_user.parse::<HashParts>().unwrap().get_cost(),
+            5
+        );
     }
 }

@@ -1,20 +1,21 @@
-//! Who may hold a connection: so many at once, so many of one peer.
+//! Limits on connections: how many at once, and how many of one peer.
 //!
-//! Where all permits are held, a newcomer gets that of the connection that has
-//! been idle for longest, of its own peer first. One whose answer is being made,
-//! or is being read, is never dropped: then the newcomer waits, or, if it is its
-//! own peer that holds too many of these, is turned away.
+//! If all permits are taken, a new connection gets that of the connection that has been idle
+//! for longest, among those of its own peer if that has too many. A connection whose answer is
+//! being made or read is never dropped. Then the new connection waits, or is refused if its peer
+//! has too many of these.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How long a request's head may be on its way before the connection counts as
-/// idle. Whoever connects to ask sends it at once.
+/// How long a request's head may be on its way before the connection counts as idle. A client
+/// normally sends it at once.
 pub const GRACE: Duration = Duration::from_millis(10);
-/// How long nobody may read an answer before the connection counts as idle.
+/// How long no byte of an answer may be read before the connection counts as idle.
 const STALLED: Duration = Duration::from_secs(1);
 
 /// The permits of one listener.
@@ -26,43 +27,38 @@ pub struct Permits {
 
 /// A connection that holds a permit.
 struct Holder {
-    /// None on a unix socket, where all are one.
+    /// `None` on a unix socket, where all clients count as one.
     peer: Option<IpAddr>,
     progress: Mutex<Progress>,
     revoked: Notify,
 }
 
-/// How far a connection is.
 #[derive(Debug, Clone, Copy)]
 enum Progress {
-    /// It was accepted then, and its request's head is not complete.
+    /// Accepted at this time; the head of the request is not complete.
     Asking(Instant),
-    /// Its answer is being made.
+    /// The answer is being made.
     Answering,
-    /// Something of its answer was taken then.
+    /// A part of the answer was last accepted by the peer at this time.
     Writing(Instant),
 }
 
 /// Why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
-    /// All are held, but some head may still be on its way: there is one after
-    /// [`GRACE`], whether it comes or not.
-    Soon,
-    /// The peer holds all it may, and all of these are being answered.
-    Peer,
-    /// All are held and are being answered.
+    /// All are held by connections that are not idle yet.
     All,
+    /// The peer has too many requests that are being answered.
+    Peer,
 }
 
-/// A permit, returned when it is dropped.
+/// A permit, which is returned when it is dropped.
 pub struct Permit {
     permits: Arc<Permits>,
     holder: Arc<Holder>,
 }
 
 impl Permits {
-    /// So many permits, so many of them for one peer.
     pub fn new(most: usize, most_of_peer: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -71,27 +67,35 @@ impl Permits {
         })
     }
 
-    /// A permit for a new connection, as soon as there is one; none if its peer
-    /// holds all it may and all of these are being answered.
+    /// Waits for a permit for a new connection. `None` if its peer has too many requests that
+    /// are being answered.
     pub async fn acquire(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<Permit> {
         let peer = peer.map(network);
         loop {
             match self.try_acquire(peer, Instant::now()) {
                 Ok(permit) => return Some(permit),
                 Err(Full::Peer) => return None,
-                Err(Full::Soon | Full::All) => tokio::time::sleep(GRACE).await,
+                Err(Full::All) => tokio::time::sleep(GRACE).await,
             }
         }
     }
 
     fn try_acquire(self: &Arc<Self>, peer: Option<IpAddr>, now: Instant) -> Result<Permit, Full> {
-        let mut held = lock(&self.held);
-        let of_peer = |holder: &Holder| peer.is_some() && holder.peer == peer;
-        let peers = held.iter().filter(|holder| of_peer(holder)).count();
-        if peers >= self.most_of_peer {
-            make_room(&mut held, now, of_peer, Full::Peer)?;
-        } else if held.len() >= self.most {
-            make_room(&mut held, now, |_| true, Full::All)?;
+        let mut held = self.held.lock();
+        let is_of_peer = |holder: &Holder| peer.is_some() && holder.peer == peer;
+        let of_peer = held.iter().filter(|holder| is_of_peer(holder));
+        if of_peer.clone().count() >= self.most_of_peer {
+            let mut progress = of_peer.map(|holder| *holder.progress.lock());
+            let may_become_idle = progress.any(|one| matches!(one, Progress::Asking(_)));
+            if !drop_idlest(&mut held, now, is_of_peer) {
+                return Err(if may_become_idle {
+                    Full::All
+                } else {
+                    Full::Peer
+                });
+            }
+        } else if held.len() >= self.most && !drop_idlest(&mut held, now, |_| true) {
+            return Err(Full::All);
         }
         let holder = Arc::new(Holder {
             peer,
@@ -105,63 +109,54 @@ impl Permits {
         })
     }
 
-    /// Drops the idlest connection, if there is one that is idle.
+    /// Drops the connection that has been idle for longest, if any is idle.
     pub fn shed(&self) {
-        let _ = make_room(&mut lock(&self.held), Instant::now(), |_| true, Full::All);
+        drop_idlest(&mut self.held.lock(), Instant::now(), |_| true);
     }
 }
 
-/// Takes the permit of the idlest connection that may be meant; `full` if all of
-/// these are being answered.
-fn make_room(
+/// Takes the permit of the candidate that has been idle for longest. Returns whether there is one.
+fn drop_idlest(
     held: &mut Vec<Arc<Holder>>,
     now: Instant,
-    may_be_meant: impl Fn(&Holder) -> bool,
-    full: Full,
-) -> Result<(), Full> {
-    let (mut idlest, mut soon) = (None, false);
-    for (at, holder) in held.iter().enumerate() {
-        if may_be_meant(holder) {
-            let progress = *lock(&holder.progress);
-            let idle = progress.idle_since(now).map(|since| (since, at));
-            idlest = idlest.into_iter().chain(idle).min();
-            soon |= matches!(progress, Progress::Asking(_));
-        }
-    }
-    match idlest {
-        Some((_, at)) => {
-            held.swap_remove(at).revoked.notify_one();
-            Ok(())
-        }
-        None if soon => Err(Full::Soon),
-        None => Err(full),
-    }
+    is_candidate: impl Fn(&Holder) -> bool,
+) -> bool {
+    let candidates = held
+        .iter()
+        .enumerate()
+        .filter(|(_, holder)| is_candidate(holder));
+    let idle = candidates.filter_map(|(at, holder)| Some((holder.idle_since(now)?, at)));
+    let Some((_, idlest)) = idle.min() else {
+        return false;
+    };
+    held.swap_remove(idlest).revoked.notify_one();
+    true
 }
 
-impl Progress {
-    /// Since when nothing has happened, if that is long enough to be idle.
-    fn idle_since(self, now: Instant) -> Option<Instant> {
-        let (since, allowed) = match self {
-            Self::Asking(since) => (since, GRACE),
-            Self::Answering => return None,
-            Self::Writing(since) => (since, STALLED),
+impl Holder {
+    /// Since when nothing has happened, if that is long enough to count as idle.
+    fn idle_since(&self, now: Instant) -> Option<Instant> {
+        let (since, allowed) = match *self.progress.lock() {
+            Progress::Asking(since) => (since, GRACE),
+            Progress::Answering => return None,
+            Progress::Writing(since) => (since, STALLED),
         };
         (now.saturating_duration_since(since) >= allowed).then_some(since)
     }
 }
 
 impl Permit {
-    /// The request's head is complete.
+    /// The head of the request is complete.
     pub fn answering(&self) {
-        *lock(&self.holder.progress) = Progress::Answering;
+        *self.holder.progress.lock() = Progress::Answering;
     }
 
-    /// The answer is made, or some of it was taken.
+    /// The answer is made, or the peer has accepted a part of it.
     pub fn writing(&self) {
-        *lock(&self.holder.progress) = Progress::Writing(Instant::now());
+        *self.holder.progress.lock() = Progress::Writing(Instant::now());
     }
 
-    /// Waits until another connection has got this permit.
+    /// Waits until another connection has taken this permit.
     pub async fn revoked(&self) {
         self.holder.revoked.notified().await;
     }
@@ -169,12 +164,12 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut held = lock(&self.permits.held);
+        let mut held = self.permits.held.lock();
         held.retain(|holder| !Arc::ptr_eq(holder, &self.holder));
     }
 }
 
-/// Whom an address stands for: whoever has an IPv6 address has a whole /64.
+/// The peer that an address belongs to: an IPv6 host usually has a whole /64.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -183,10 +178,6 @@ pub fn network(address: IpAddr) -> IpAddr {
         }
         address => address,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -208,13 +199,13 @@ mod tests {
 
     /// Which of them are held no more.
     fn revoked(permits: &Permits, held: &[Permit]) -> Vec<usize> {
-        let still = lock(&permits.held);
+        let still = permits.held.lock();
         let gone = |permit: &Permit| !still.iter().any(|held| Arc::ptr_eq(held, &permit.holder));
         (0..held.len()).filter(|at| gone(&held[*at])).collect()
     }
 
     #[test]
-    fn the_idlest_goes_first_and_whoever_is_answered_never() {
+    fn the_idlest_connection_is_dropped_but_none_that_is_answered() {
         let permits = Permits::new(3, 3);
         let (held, now) = held(&permits, &[A, B, A]);
         held[0].answering();
@@ -223,7 +214,7 @@ mod tests {
         held[2].answering();
         assert_eq!(
             permits.try_acquire(B, now).err(),
-            Some(Full::Soon),
+            Some(Full::All),
             "its head may be on its way"
         );
         let _another = permits.try_acquire(B, now + GRACE).unwrap();

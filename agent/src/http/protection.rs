@@ -1,16 +1,16 @@
-//! How the TCP addresses are protected, by a file that may change.
+//! The protection of the TCP addresses, read from a file that may change.
 //!
-//! The file and the certificates it names are looked at when a connection comes,
-//! once a second at most. A file that is damaged, or that demands less of those who
-//! connect, is not adopted then: the error is logged, and what was in force stays in
-//! force. Only a reload lowers the protection, and only by a file that says so in words
-//! (see [`Demands`]): one that was cut off never opens the agent.
+//! The file and the certificates it names are checked for changes when a connection arrives, at
+//! most once a second. If the new file is damaged or has weaker requirements, it is not adopted:
+//! the error is logged, and the previous protection stays in force. Only a reload can weaken it,
+//! and only if the file says so explicitly (see [`Demands`]), so that a truncated file never opens
+//! the agent.
 
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -18,58 +18,59 @@ use axum::Json;
 use axum::http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 use tokio_rustls::TlsAcceptor;
 
 use super::answers::ErrorAnswer;
-use super::passwords::{Passwords, Users, Verdict};
+use super::passwords::{Full, Passwords, Users};
 use super::tls;
 use crate::config::ConfigError;
 use crate::config::demands::Demands;
 use crate::config::web::WebConfig;
 use crate::export::agent;
-use crate::log::RateLimit;
+use crate::process::log::RateLimit;
 
-/// How often files are looked at.
+/// Pause between two checks of the files.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What holds for a connection.
-pub struct Rules {
-    /// Speaks TLS, if it is spoken.
+/// What the file requires of a connection.
+pub struct WebPolicy {
+    /// The TLS acceptor, if TLS is configured.
     pub tls: Option<TlsAcceptor>,
     users: Option<Arc<Users>>,
     headers: Vec<(HeaderName, HeaderValue)>,
     demands: Demands,
 }
 
-/// The file and what it says.
+/// The file, and the policy that is in force.
 pub struct Protection {
     path: PathBuf,
-    rules: ArcSwap<Rules>,
+    policy: ArcSwap<WebPolicy>,
     passwords: Passwords,
     watch: Mutex<Watch>,
 }
 
-/// Files that were looked at, and what they were then.
+/// Files and their state when they were last read.
 struct Watch {
     due: Instant,
     files: Files,
-    /// What was wrong with them last.
-    complaint: String,
-    complaints: RateLimit,
+    /// The last error that was logged.
+    last_error: String,
+    log_limit: RateLimit,
 }
 
-/// The file and those that it names, as they were just before they were read: a change
-/// since then is one that is still to come.
+/// The file and those that it names, with their state just before they were read. A later change
+/// differs from that.
 type Files = Vec<(PathBuf, Stamp)>;
 
-/// What protects the addresses after a reload.
-pub struct Prepared {
+/// A protection that is ready to be put into force.
+pub struct PreparedProtection {
     protection: Arc<Protection>,
-    /// What the file says by now, if the protection is already in force.
-    reading: Option<(Files, Rules)>,
+    /// The new content of the file, if the protection exists already.
+    reading: Option<(Files, WebPolicy)>,
 }
 
-/// What changes with a file: device, inode, size, time; none if there is no file.
+/// Identifies a version of a file: device, inode, size, time. `None` if there is no file.
 type Stamp = Option<[i64; 5]>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -78,7 +79,7 @@ fn stamp(path: &Path) -> Stamp {
     Some([device, inode, size, meta.mtime(), meta.mtime_nsec()])
 }
 
-impl Rules {
+impl WebPolicy {
     /// Reads the file and all it names.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         Self::of(WebConfig::read(path)?)
@@ -103,7 +104,7 @@ impl Rules {
         })
     }
 
-    /// Users who are the same as before are still known.
+    /// Keeps the cache of known passwords if the users are unchanged.
     fn keep_users(&mut self, before: &Self) {
         if let (Some(users), Some(before)) = (&mut self.users, &before.users)
             && users.are(before)
@@ -112,14 +113,13 @@ impl Rules {
         }
     }
 
-    /// Whether a password is asked for.
     pub fn has_users(&self) -> bool {
         self.users.is_some()
     }
 
-    /// Sets the headers of an answer. What it says itself stays: the page knows best
-    /// what it may do.
-    pub fn dress(&self, headers: &mut HeaderMap) {
+    /// Adds the configured headers to an answer. Headers that it already has stay:
+    /// the page sets its own content security policy.
+    pub fn set_headers(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.headers {
             headers.entry(name).or_insert_with(|| value.clone());
         }
@@ -127,31 +127,30 @@ impl Rules {
 }
 
 impl Protection {
-    /// Reads the file.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let (files, rules) = read(path);
-        let protection = Self::new(path, files, rules?)?;
+        let (files, policy) = read(path);
+        let protection = Self::new(path, files, policy?)?;
         agent::web_config_was_read(true);
         Ok(protection)
     }
 
-    fn new(path: &Path, files: Files, rules: Rules) -> anyhow::Result<Self> {
+    fn new(path: &Path, files: Files, policy: WebPolicy) -> anyhow::Result<Self> {
         Ok(Self {
             path: path.into(),
-            rules: ArcSwap::from_pointee(rules),
+            policy: ArcSwap::from_pointee(policy),
             passwords: Passwords::start()?,
             watch: Mutex::new(Watch {
                 due: Instant::now() + PAUSE,
                 files,
-                complaint: String::new(),
-                complaints: RateLimit::default(),
+                last_error: String::new(),
+                log_limit: RateLimit::default(),
             }),
         })
     }
 
-    /// What holds now.
-    pub fn rules(&self) -> Arc<Rules> {
-        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The policy in force; reads changed files at most once a second.
+    pub fn policy(&self) -> Arc<WebPolicy> {
+        let mut watch = self.watch.lock();
         let now = Instant::now();
         if now >= watch.due {
             watch.due = now + PAUSE;
@@ -159,69 +158,69 @@ impl Protection {
                 self.read_changed(&mut watch);
             }
         }
-        self.rules.load_full()
+        self.policy.load_full()
     }
 
-    /// Reads files that have changed by themselves.
+    /// Reads files that have changed.
     fn read_changed(&self, watch: &mut Watch) {
-        let (files, rules) = read(&self.path);
+        let (files, policy) = read(&self.path);
         watch.files = files;
-        let adopted = rules.and_then(|rules| {
-            let less = rules.demands.less_than(&self.rules.load().demands);
+        let adopted = policy.and_then(|policy| {
+            let less = policy.demands.less_than(&self.policy.load().demands);
             if let Some(less) = less {
                 anyhow::bail!(
                     "{}: without a reload (SIGHUP) a change does not end {less}",
                     self.path.display()
                 );
             }
-            self.adopt(rules);
+            self.adopt(policy);
             Ok(())
         });
         agent::web_config_was_read(adopted.is_ok());
         match adopted {
             Ok(()) => {
-                watch.complaint.clear();
+                watch.last_error.clear();
                 tracing::info!("{} was read again", self.path.display());
             }
             Err(error) => {
-                let complaint = format!("{error:#}");
-                let is_due = watch.complaints.allows();
-                if is_due || watch.complaint != complaint {
-                    tracing::error!("what protected the addresses stays as it was: {complaint}");
-                    watch.complaint = complaint;
+                let last_error = format!("{error:#}");
+                let is_due = watch.log_limit.allows();
+                if is_due || watch.last_error != last_error {
+                    tracing::error!("what protected the addresses stays as it was: {last_error}");
+                    watch.last_error = last_error;
                 }
             }
         }
     }
 
-    fn adopt(&self, mut rules: Rules) {
-        rules.keep_users(&self.rules.load());
-        self.rules.store(Arc::new(rules));
+    fn adopt(&self, mut policy: WebPolicy) {
+        policy.keep_users(&self.policy.load());
+        self.policy.store(Arc::new(policy));
     }
 
-    /// Why a request is not answered; none if it is.
+    /// Returns the refusal of a request; `None` if it may be answered.
     pub async fn refuse(
         &self,
-        rules: &Rules,
+        policy: &WebPolicy,
         peer: IpAddr,
         headers: &HeaderMap,
     ) -> Option<Response> {
-        let users = rules.users.as_ref()?;
+        let users = policy.users.as_ref()?;
         let header = headers.get(AUTHORIZATION);
-        let verdict = self.passwords.verdict(users, peer, header).await;
-        let (status, (name, value), error) = match verdict {
-            Verdict::Welcome => return None,
-            Verdict::Wrong => (
+        let checked = self.passwords.check(users, peer, header).await;
+        let (status, (name, value), error) = match checked {
+            Ok(true) => return None,
+            Ok(false) => (
                 StatusCode::UNAUTHORIZED,
                 (WWW_AUTHENTICATE, "Basic realm=\"crane-agent\""),
-                "this agent wants the name of a user and the right password",
+                "authentication failed: check user and password",
             ),
-            Verdict::PeerBusy => (
+            Err(Full::Peer) => (
                 StatusCode::TOO_MANY_REQUESTS,
                 (RETRY_AFTER, "1"),
                 "too many passwords from this address wait to be checked",
             ),
-            Verdict::AllBusy => (
+            Err(Full::All) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 (RETRY_AFTER, "1"),
                 "too many passwords wait to be checked",
@@ -232,16 +231,16 @@ impl Protection {
     }
 }
 
-impl Prepared {
-    /// Reads a file on a reload. It may demand less than what is in force `before` only
-    /// if it says so in words.
+impl PreparedProtection {
+    /// Reads the file on a reload. It may have weaker requirements than `before` only if it says so
+    /// explicitly.
     pub fn read(path: &Path, before: Option<Arc<Protection>>) -> anyhow::Result<Self> {
-        let (files, rules) = read(path);
-        let rules = rules?;
+        let (files, policy) = read(path);
+        let policy = policy?;
         if let Some(before) = &before
-            && let Some((what, words)) = rules
+            && let Some((what, words)) = policy
                 .demands
-                .silently_less_than(&before.rules.load().demands)
+                .implicitly_less_than(&before.policy.load().demands)
         {
             let why = format!(
                 "does not say that {what} ends, so it may have been cut off; write `{words}` to \
@@ -252,31 +251,30 @@ impl Prepared {
         Ok(match before {
             Some(protection) if protection.path == path => Self {
                 protection,
-                reading: Some((files, rules)),
+                reading: Some((files, policy)),
             },
             _ => Self {
-                protection: Arc::new(Protection::new(path, files, rules)?),
+                protection: Arc::new(Protection::new(path, files, policy)?),
                 reading: None,
             },
         })
     }
 
-    /// Puts it into force.
+    /// Puts the protection into force.
     pub fn adopt(self) -> Arc<Protection> {
-        if let Some((files, rules)) = self.reading {
-            let watch = self.protection.watch.lock();
-            let mut watch = watch.unwrap_or_else(PoisonError::into_inner);
+        if let Some((files, policy)) = self.reading {
+            let mut watch = self.protection.watch.lock();
             watch.files = files;
-            watch.complaint.clear();
-            self.protection.adopt(rules);
+            watch.last_error.clear();
+            self.protection.adopt(policy);
         }
         agent::web_config_was_read(true);
         self.protection
     }
 }
 
-/// What the files say, and what they were before.
-fn read(path: &Path) -> (Files, anyhow::Result<Rules>) {
+/// Reads the files; their stamps are taken before reading.
+fn read(path: &Path) -> (Files, anyhow::Result<WebPolicy>) {
     let mut files = vec![(path.to_owned(), stamp(path))];
     let config: Result<WebConfig, ConfigError> = WebConfig::read(path);
     if let Some(tls) = config.as_ref().ok().and_then(|config| config.tls.as_ref()) {
@@ -285,5 +283,5 @@ fn read(path: &Path) -> (Files, anyhow::Result<Rules>) {
             files.push((path.clone(), stamp(path)));
         }
     }
-    (files, config.map_err(Into::into).and_then(Rules::of))
+    (files, config.map_err(Into::into).and_then(WebPolicy::of))
 }

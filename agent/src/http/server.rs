@@ -1,12 +1,10 @@
-//! Accepting connections, on TCP addresses and on a unix socket, within limits; those
-//! on TCP may be protected.
+//! Accepts connections on TCP addresses and a unix socket, within limits. TCP may be protected.
 //!
-//! A slow, large, deaf or idle request costs its sender the connection and others
-//! next to nothing: TCP and the unix socket have permits of their own, and where
-//! all are held the idlest connection makes room for a new one. What does cost
-//! others something is answers: those that are being made hold their permits, and
-//! a peer that has too many of them is turned away; and one thread makes them all,
-//! each after the one before. A panic costs the connection that it came with.
+//! A slow, large or idle request, or a client that does not read, must not delay others. So TCP and
+//! the unix socket have separate [`Permits`], and if all are held, the connection that has been
+//! idle for longest is dropped. Requests that are being answered keep their permits, and a peer
+//! with too many of them is refused. One thread makes all answers, one after the other. A panic
+//! only ends the connection in which it happened.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -32,18 +30,18 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_util::io::InspectWriter;
 
 use super::api::{self, ApiState};
 use super::history;
 use super::hosts::{self, Hosts};
-use super::listeners::{self, Listener, Listeners, Place};
+use super::listeners::{self, ListenAddress, Listener, Listeners};
 use super::page::Page;
 use super::permits::{GRACE, Permit, Permits};
-use super::protection::{self, Protection, Rules};
-use super::stream::PermittedStream;
+use super::protection::{self, Protection, WebPolicy};
 use crate::config;
-use crate::log::RateLimit;
-use crate::panics;
+use crate::process::log::RateLimit;
+use crate::process::panics;
 
 /// Connections at once on TCP. With those of the unix socket they are far fewer
 /// than the 1024 descriptors a process usually has.
@@ -63,37 +61,37 @@ const HEADERS: usize = 64;
 const CONNECTION_TIME: Duration = Duration::from_secs(15);
 /// How long to wait after a connection could not be accepted.
 const RECOVERY: Duration = Duration::from_millis(100);
-/// What a peer is told that has too many requests in progress.
+/// The answer to a peer that has too many requests in progress.
 const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
     Content-Type: application/json\r\n\r\n\
     {\"error\":\"too many requests from this address are in progress\"}";
 
 type Router = TowerToHyperService<axum::Router>;
 
-/// The server at work: what it listens on and how that is protected can change.
+/// A running server, whose listeners and protection can be replaced.
 pub struct Server {
     listeners: Listeners,
     shared: Arc<Shared>,
 }
 
-/// What the thread of the server goes by.
+/// State shared with the server thread.
 struct Shared {
     listeners: ArcSwap<Listeners>,
-    /// Says that there are others.
+    /// Notified when `listeners` has changed.
     changed: Notify,
-    /// What protects those on TCP; the socket has the permissions of a file.
+    /// Protects the TCP listeners; the unix socket has file permissions.
     protection: ArcSwapOption<Protection>,
-    /// By which names they may be asked over loopback.
+    /// Names by which the agent may be asked over loopback.
     hosts: ArcSwap<Hosts>,
     tcp: Arc<Permits>,
     unix: Arc<Permits>,
     router: Router,
 }
 
-/// What the server shall listen on, ready to be used.
-pub struct Prepared {
+/// A configuration of the server that is ready to be put into force.
+pub struct PreparedServer {
     listeners: Listeners,
-    protection: Option<protection::Prepared>,
+    protection: Option<protection::PreparedProtection>,
     hosts: Hosts,
 }
 
@@ -125,8 +123,8 @@ pub fn serve(
         shared: Arc::clone(&shared),
     };
     thread::Builder::new().name("http".into()).spawn(move || {
-        // Requests that are being answered go on after a panic.
-        while panics::caught(|| runtime.block_on(shared.listen())).is_none() {
+        // After a panic the runtime continues with the requests that are being answered.
+        while panics::catch(|| runtime.block_on(shared.listen())).is_none() {
             thread::sleep(RECOVERY);
         }
     })?;
@@ -134,37 +132,37 @@ pub fn serve(
 }
 
 impl Server {
-    /// Where it is served, as a browser asks for it.
+    /// URLs of all TCP listeners.
     pub fn addresses(&self) -> Vec<String> {
         let protection = self.shared.protection.load();
-        let tls = protection.as_ref().map(|one| one.rules().tls.is_some());
+        let tls = protection.as_ref().map(|one| one.policy().tls.is_some());
         let scheme = match tls {
             Some(true) => "https",
             _ => "http",
         };
-        let address = |(_, listener): &(Place, Listener)| match listener {
+        let address = |(_, listener): &(ListenAddress, Listener)| match listener {
             Listener::Tcp(tcp) => Some(format!("{scheme}://{}", tcp.local_addr().ok()?)),
             Listener::Unix(_) => None,
         };
         self.listeners.iter().filter_map(address).collect()
     }
 
-    /// Makes ready for another configuration; nothing changes yet, but ports are taken.
-    pub fn prepare(&self, config: &config::Export) -> anyhow::Result<Prepared> {
+    /// Prepares another configuration: binds its ports, changes nothing else.
+    pub fn prepare(&self, config: &config::Export) -> anyhow::Result<PreparedServer> {
         let before = self.shared.protection.load_full();
         let protection = config.web_config.as_deref();
-        let protection = protection.map(|path| protection::Prepared::read(path, before));
-        Ok(Prepared {
+        let protection = protection.map(|path| protection::PreparedProtection::read(path, before));
+        Ok(PreparedServer {
             protection: protection.transpose()?,
             hosts: Hosts::new(&config.hosts),
             listeners: listeners::bind_beside(&self.listeners, config)?,
         })
     }
 
-    /// Listens and protects by another configuration from now on.
-    pub fn adopt(&mut self, prepared: Prepared) {
-        // Nobody comes in by a new address before it is protected, nor by one that is
-        // closed after its protection is gone.
+    /// Puts a prepared configuration into force.
+    pub fn adopt(&mut self, prepared: PreparedServer) {
+        // A new address is protected before it is opened, and an old one is
+        // closed before its protection is removed.
         let listeners = Arc::new(prepared.listeners.clone());
         self.shared.hosts.store(Arc::new(prepared.hosts));
         match prepared.protection {
@@ -179,11 +177,11 @@ impl Server {
         }
         let before = std::mem::replace(&mut self.listeners, prepared.listeners);
         self.shared.changed.notify_one();
-        for (place, _) in before {
-            if let Place::Unix(path) = &place
-                && !self.listeners.iter().any(|(other, _)| *other == place)
+        for (address, _) in before {
+            if let ListenAddress::Unix(path) = &address
+                && !self.listeners.iter().any(|(other, _)| *other == address)
             {
-                // Nobody listens there any more; it may be gone already.
+                // The file may have been removed already.
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -191,14 +189,15 @@ impl Server {
 }
 
 impl Shared {
-    /// Accepts connections wherever they shall come in.
+    /// Runs one task for each listener, and follows changes of the listeners.
     async fn listen(self: &Arc<Self>) {
         let mut tasks = JoinSet::new();
-        let mut doors: Vec<(Listener, AbortHandle)> = Vec::new();
+        let mut open: Vec<(Listener, AbortHandle)> = Vec::new();
         loop {
             let listeners = self.listeners.load_full();
-            // Not where they are: one may have been closed and another opened there since.
-            doors.retain(|(listener, task)| {
+            // Compared by identity: another listener may have been opened on the same
+            // address.
+            open.retain(|(listener, task)| {
                 let stays = listeners.iter().any(|(_, other)| other.is(listener));
                 if !stays {
                     task.abort();
@@ -206,44 +205,44 @@ impl Shared {
                 stays && !task.is_finished()
             });
             for (_, listener) in listeners.iter() {
-                if !doors.iter().any(|(other, _)| other.is(listener)) {
+                if !open.iter().any(|(other, _)| other.is(listener)) {
                     let task = tasks.spawn(Arc::clone(self).open(listener.clone()));
-                    doors.push((listener.clone(), task));
+                    open.push((listener.clone(), task));
                 }
             }
             drop(listeners);
             panics::provoke("http", "thread");
             tokio::select! {
                 () = self.changed.notified() => {}
-                // It was aborted, or has panicked and may do so again at once.
+                // The task was aborted or has panicked; the pause limits how often it can.
                 Some(_) = tasks.join_next() => tokio::time::sleep(RECOVERY).await,
             }
         }
     }
 
-    /// Accepts what comes to a listener.
+    /// Accepts connections of one listener.
     async fn open(self: Arc<Self>, listener: Listener) {
-        let mut complaints = RateLimit::default();
+        let mut log_limit = RateLimit::default();
         loop {
             let failed = match &listener {
                 Listener::Tcp(tcp) => {
-                    let door = tcp.try_clone().and_then(tokio::net::TcpListener::from_std);
-                    match door {
-                        Ok(door) => accept(door, &listener, &self, &self.tcp).await,
+                    let socket = tcp.try_clone().and_then(tokio::net::TcpListener::from_std);
+                    match socket {
+                        Ok(socket) => accept(socket, &listener, &self, &self.tcp).await,
                         Err(error) => error,
                     }
                 }
                 Listener::Unix(unix) => {
-                    let door = unix
+                    let socket = unix
                         .try_clone()
                         .and_then(tokio::net::UnixListener::from_std);
-                    match door {
-                        Ok(door) => accept(door, &listener, &self, &self.unix).await,
+                    match socket {
+                        Ok(socket) => accept(socket, &listener, &self, &self.unix).await,
                         Err(error) => error,
                     }
                 }
             };
-            if complaints.allows() {
+            if log_limit.allows() {
                 tracing::warn!(error = %failed, "a listener could not be opened; trying again");
             }
             tokio::time::sleep(RECOVERY).await;
@@ -251,11 +250,11 @@ impl Shared {
     }
 }
 
-/// Where connections come in.
-trait Door {
+/// A listening socket.
+trait Accept {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// The next one, and between which addresses, if there are addresses.
+    /// Accepts the next connection; a unix socket has no addresses.
     fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Option<Ends>)>> + Send;
 }
 
@@ -266,7 +265,7 @@ struct Ends {
     own: SocketAddr,
 }
 
-impl Door for tokio::net::TcpListener {
+impl Accept for tokio::net::TcpListener {
     type Stream = tokio::net::TcpStream;
 
     async fn next(&self) -> io::Result<(Self::Stream, Option<Ends>)> {
@@ -276,7 +275,7 @@ impl Door for tokio::net::TcpListener {
     }
 }
 
-impl Door for tokio::net::UnixListener {
+impl Accept for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
 
     async fn next(&self) -> io::Result<(Self::Stream, Option<Ends>)> {
@@ -284,29 +283,29 @@ impl Door for tokio::net::UnixListener {
     }
 }
 
-/// What protects a connection on TCP.
+/// The checks that a request on TCP has to pass.
 struct Guard {
-    /// What the file says, if there is one.
-    protection: Option<(Arc<Protection>, Arc<Rules>)>,
-    /// By which names it may be asked, if it came over loopback.
+    /// The protection and the policy when the connection was accepted.
+    protection: Option<(Arc<Protection>, Arc<WebPolicy>)>,
+    /// Names by which the agent may be asked; only for connections over loopback.
     hosts: Option<Arc<Hosts>>,
     peer: IpAddr,
 }
 
-/// Accepts what comes next, again and again.
+/// Accepts connections until accepting fails.
 async fn accept(
-    door: impl Door,
+    socket: impl Accept,
     listener: &Listener,
     shared: &Shared,
     permits: &Arc<Permits>,
 ) -> ! {
-    let mut complaints = RateLimit::default();
+    let mut log_limit = RateLimit::default();
     loop {
-        match door.next().await {
+        match socket.next().await {
             Ok((stream, ends)) => {
                 panics::provoke("http", "accept");
                 let protection = shared.protection.load_full();
-                // One that is being closed is not for this protection.
+                // A listener that is being closed may belong to an earlier protection.
                 let listeners = shared.listeners.load();
                 if !listeners.iter().any(|(_, other)| other.is(listener)) {
                     continue;
@@ -314,8 +313,8 @@ async fn accept(
                 drop(listeners);
                 let guard = ends.map(|Ends { peer, own }| Guard {
                     protection: protection.map(|one| {
-                        let rules = one.rules();
-                        (one, rules)
+                        let policy = one.policy();
+                        (one, policy)
                     }),
                     hosts: hosts::is_loopback(peer, own).then(|| shared.hosts.load_full()),
                     peer: peer.ip(),
@@ -324,19 +323,19 @@ async fn accept(
                     Some(permit) => {
                         let router = shared.router.clone();
                         tokio::spawn(serve_connection(stream, permit, router, guard));
-                        // Whoever lost its permit closes its descriptor now.
+                        // This lets a connection that has lost its permit close its descriptor.
                         tokio::task::yield_now().await;
                     }
-                    // Who expects TLS would not understand.
+                    // A client that expects TLS could not read the refusal.
                     None if guard.is_some_and(|guard| guard.tls().is_some()) => {}
                     None => turn_away(stream).await,
                 }
             }
             Err(error) => {
-                if complaints.allows() {
+                if log_limit.allows() {
                     tracing::warn!(%error, "a connection could not be accepted");
                 }
-                // It may be for want of descriptors.
+                // Probably there are no free descriptors: closing an idle connection frees one.
                 permits.shed();
                 tokio::time::sleep(RECOVERY).await;
             }
@@ -344,21 +343,22 @@ async fn accept(
     }
 }
 
-/// Says why and hangs up.
+/// Sends the reason and closes the connection.
 async fn turn_away(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let said = poll_fn(|context| {
         let _ = ready!(Pin::new(&mut stream).poll_write(context, TURNED_AWAY));
-        // Where a request is left unread the answer may be lost with it.
+        // If the request is left unread, the kernel may reset the connection and the
+        // answer is lost.
         let mut request = [0; 1024];
         let mut request = ReadBuf::new(&mut request);
         let _ = Pin::new(&mut stream).poll_read(context, &mut request);
         Poll::Ready(())
     });
-    // Whoever does not listen is not waited for.
+    // A client that does not read is not waited for.
     let _ = timeout(GRACE, said).await;
 }
 
-/// Answers the request of one connection, which may have to be unwrapped first.
+/// Serves one connection: the TLS handshake if TLS is configured, then one request.
 async fn serve_connection<S>(stream: S, permit: Permit, router: Router, guard: Option<Guard>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -368,16 +368,16 @@ where
     let tls = guard.as_ref().and_then(|guard| guard.tls().cloned());
     let served = async {
         let Some(tls) = tls else {
-            return converse(stream, &permit, router, guard).await;
+            return answer_request(stream, &permit, router, guard).await;
         };
         let stream = timeout(HEAD_TIME, tls.accept(stream)).await??;
         if let Some(guard) = &mut guard
             && stream.get_ref().1.peer_certificates().is_some()
         {
-            // Whoever has shown a certificate may ask by any name.
+            // A client with a certificate may use any name.
             guard.hosts = None;
         }
-        converse(stream, &permit, router, guard).await
+        answer_request(stream, &permit, router, guard).await
     };
     tokio::select! {
         ended = timeout(CONNECTION_TIME, served) => if let Ok(Err(error)) = ended {
@@ -387,7 +387,8 @@ where
     }
 }
 
-async fn converse<S>(
+/// Answers one request, then closes the connection.
+async fn answer_request<S>(
     stream: S,
     permit: &Arc<Permit>,
     router: Router,
@@ -411,42 +412,43 @@ where
             answer
         }
     });
-    let stream = PermittedStream::new(TokioIo::new(stream), Arc::clone(permit));
+    let progress = Arc::clone(permit);
+    let stream = InspectWriter::new(stream, move |_: &[u8]| progress.writing());
     http1::Builder::new()
         .timer(TokioTimer::new())
-        // Whoever keeps a connection keeps a permit.
+        // An open connection would hold its permit.
         .keep_alive(false)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS)
-        .serve_connection(stream, service)
+        .serve_connection(TokioIo::new(stream), service)
         .await?;
     Ok(())
 }
 
 impl Guard {
-    /// What speaks TLS, if it is spoken.
+    /// Returns the TLS acceptor, if TLS is configured.
     fn tls(&self) -> Option<&TlsAcceptor> {
-        let (_, rules) = self.protection.as_ref()?;
-        rules.tls.as_ref()
+        let (_, policy) = self.protection.as_ref()?;
+        policy.tls.as_ref()
     }
 
-    /// The answer to whoever may have one.
+    /// Answers a request, or refuses it.
     async fn answer(
         &self,
         request: Request<Incoming>,
         router: &Router,
     ) -> Result<Response, Infallible> {
-        let Some((protection, rules)) = &self.protection else {
+        let Some((protection, policy)) = &self.protection else {
             return match self.refuse_host(&request) {
                 Some(refusal) => Ok(refusal),
                 None => router.call(request).await,
             };
         };
-        let verdict = protection.refuse(rules, self.peer, request.headers());
-        let refused = match (verdict.await, rules.has_users()) {
+        let verdict = protection.refuse(policy, self.peer, request.headers());
+        let refused = match (verdict.await, policy.has_users()) {
             (Some(refusal), _) => Some(refusal),
-            // Whoever knows a password may ask by any name.
+            // A client with a password may use any name.
             (None, true) => None,
             (None, false) => self.refuse_host(&request),
         };
@@ -454,7 +456,7 @@ impl Guard {
             Some(refusal) => refusal,
             None => router.call(request).await?,
         };
-        rules.dress(answer.headers_mut());
+        policy.set_headers(answer.headers_mut());
         Ok(answer)
     }
 

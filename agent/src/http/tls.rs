@@ -1,4 +1,4 @@
-//! TLS on both ends: rustls with the ciphers of ring.
+//! TLS for server and client: rustls with the ciphers of ring.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,15 +17,14 @@ use crate::config::{ConfigError, small_file};
 
 /// The largest file with certificates.
 const MOST: Size = Size(4 << 20);
-/// Whom a machine trusts, where Debian and most others keep it.
+/// The CAs of the machine on Debian and most other systems.
 const TRUSTED: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// The ciphers.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// The end of the server.
+/// The configuration of the server.
 pub fn server(tls: &Tls) -> Result<Arc<ServerConfig>, ConfigError> {
     let provider = provider();
     let versions = [(TlsVersion::Tls12, &TLS12), (TlsVersion::Tls13, &TLS13)];
@@ -65,8 +64,8 @@ pub fn server(tls: &Tls) -> Result<Arc<ServerConfig>, ConfigError> {
     Ok(Arc::new(config))
 }
 
-/// The end of a client that trusts these, or whom the machine trusts, and shows a
-/// certificate if it has one.
+/// The configuration of a client that trusts these certificates, or the CAs of the machine, and has
+/// a certificate if one is given.
 pub fn client(
     ca: Option<&Path>,
     identity_files: Option<(&Path, &Path)>,
@@ -85,7 +84,7 @@ pub fn client(
             let path = Path::new(TRUSTED);
             let trusted = certificates(path)
                 .map_err(|error| anyhow::anyhow!("{error}; name whom to trust with --ca"))?;
-            // Some that machines trust are too old to be understood.
+            // Some CAs of the machine may be too old to be parsed.
             roots.add_parsable_certificates(trusted);
             builder.with_root_certificates(roots)
         }
@@ -122,7 +121,7 @@ fn identity(cert: &Path, key: &Path) -> Result<Identity, ConfigError> {
     Ok((chain, key))
 }
 
-/// All certificates of a file, of which there is one at least.
+/// All certificates of a file, at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     let bytes = read(path)?;
     let fault = |why: String| ConfigError::new(path.display(), why);

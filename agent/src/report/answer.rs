@@ -1,10 +1,10 @@
-//! An answer in words: the estimate, its 90 % interval, and what is certain.
+//! An answer as text: the estimate, its 90 % interval and the guaranteed bounds.
 
-use crate::sketch::estimate::{Estimate, PeerEstimate};
-use crate::units::Units;
+use crate::text::units::Units;
+use crate::window::estimate::{Estimate, PeerEstimate};
 
-/// A line on packets and one on bytes; a single one, `never`, where it is certain
-/// that there was nothing. `share` stands behind the number of packets.
+/// One line for packets and one for bytes, or the single line `never` if there was certainly
+/// nothing. `share` follows the number of packets.
 pub fn lines(answer: &Estimate, share: Option<&str>, never: &str, units: Units) -> Vec<String> {
     if answer.at_most == Some(0) {
         return vec![never.to_owned()];
@@ -32,8 +32,7 @@ pub fn lines(answer: &Estimate, share: Option<&str>, never: &str, units: Units) 
     ]
 }
 
-/// A line on how many others a node talked with, `way` them; none of a node that
-/// talked with nobody.
+/// A line for a number of peers, with a description of the direction. `None` if there are none.
 pub fn peers(way: &str, answer: &PeerEstimate, units: Units) -> Option<String> {
     let noun = match answer.peers {
         0 if answer.high == 0 => return None,
@@ -48,7 +47,7 @@ pub fn peers(way: &str, answer: &PeerEstimate, units: Units) -> Option<String> {
     Some(format!("{way} {count} {noun}, {likely}"))
 }
 
-/// How far a number can be trusted.
+/// The interval and the bounds of a number.
 fn trust([low, high]: [u64; 2], certain: [Option<u64>; 2], show: impl Fn(u64) -> String) -> String {
     let range = |low: u64, high: u64| match (show(low), show(high)) {
         (low, high) if low == high => low,

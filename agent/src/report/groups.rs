@@ -1,4 +1,4 @@
-//! What was sent by each protocol, and between networks that have names.
+//! Traffic by protocol, and between networks with names.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,21 +6,20 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::columns::Columns;
-use crate::names::Group;
-use crate::plain;
-use crate::tally::Tally;
-use crate::units::Units;
+use crate::text::columns::Columns;
+use crate::text::plain;
+use crate::text::units::Units;
+use crate::traffic::names::Group;
+use crate::traffic::tally::Tally;
 
-/// Packets and bytes that were counted.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Traffic {
     packets: u64,
     bytes: u64,
 }
 
-/// What was sent from one network to another.
-#[derive(Debug, Serialize)]
+/// Traffic from one network to another.
+#[derive(Debug, Clone, Serialize)]
 pub struct GroupRow {
     src: String,
     dst: String,
@@ -28,7 +27,7 @@ pub struct GroupRow {
     traffic: Traffic,
 }
 
-/// Protocols, all of them, by their names.
+/// All protocols by name.
 pub type Protocols = BTreeMap<&'static str, Traffic>;
 
 /// The protocols of a capture.
@@ -49,7 +48,7 @@ impl From<&Group> for GroupRow {
     }
 }
 
-/// Protocols that were seen, those with most packets first.
+/// Writes the protocols with packets, most packets first.
 pub fn write_protocols(
     out: &mut impl Write,
     protocols: &Protocols,
@@ -70,7 +69,6 @@ pub fn write_protocols(
     table.write(out)
 }
 
-/// All groups.
 pub fn write_groups(out: &mut impl Write, groups: &[GroupRow], units: Units) -> io::Result<()> {
     if groups.is_empty() {
         return Ok(());

@@ -1,13 +1,18 @@
-//! What a replay says at its end: as JSON here, for people in [`table`].
+//! The report at the end of a replay: as JSON here, as text in [`table`].
 
 pub mod answer;
-pub mod fans;
+mod asked;
 mod groups;
+pub mod intervals;
+pub mod lines;
+pub mod lists;
 pub mod page;
-mod rows;
+pub mod score;
+pub mod services;
 mod table;
 mod total;
 mod verify;
+pub mod windows;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,33 +22,60 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::names::Names;
-use crate::sketch::fan_rows::FanRows;
-use crate::sketch::inside::SketchStates;
-use crate::sketch::past::PastWindow;
-use crate::sketch::summary::Summary;
-use crate::sketch::window::Bounds;
+use crate::sketches::details::SketchStates;
+use crate::traffic::question::{By, Question};
+use crate::window::lists::BothOrders;
+use crate::window::windows::Ended;
+use crate::window::{Bounds, Window};
+use asked::AskedRow;
 use groups::{GroupRow, Protocols};
-use rows::{AskedRow, ConversationRow, NodeRow, PairRow, ServiceRow, rows};
 use total::Total;
 use verify::Verify;
+use windows::WindowReport;
 
 pub use table::Style;
 
+#[derive(Debug, Clone, Default)]
+pub struct ReportOptions {
+    /// Rows of a list.
+    pub top: usize,
+    /// Order of the lists of windows and of conversations.
+    pub by: By,
+    /// Pairs, networks and addresses to report in any case.
+    pub ask: Vec<Question>,
+    /// Whether the text report has conversations.
+    pub both: bool,
+}
+
+/// How long a report waits for host names, if they are looked up.
+const NAMES_TAKE: Duration = Duration::from_secs(10);
+
+impl ReportOptions {
+    /// Asks for the host names of all addresses that a report on this window shows, and
+    /// waits for them.
+    pub fn wait_for_names(&self, window: &Window) {
+        let sources = window.lookup.sources();
+        if sources.resolves() {
+            window.lists(self.top, None);
+            AskedRow::rows(window, &self.ask);
+            sources.wait(NAMES_TAKE);
+        }
+    }
+}
+
 /// The report on all files.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Report {
     captures: Vec<CaptureReport>,
     total: Total,
-    /// Files in folders that are no captures.
+    /// Files in folders that are not captures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<Skipped>,
     elapsed_seconds: f64,
     packets_per_second: f64,
 }
 
-/// A file that is no capture.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Skipped {
     path: String,
     error: String,
@@ -59,7 +91,7 @@ impl Skipped {
 }
 
 /// The report on one file, or one interface of a file.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct CaptureReport {
     path: String,
     interface: Option<String>,
@@ -71,10 +103,10 @@ pub struct CaptureReport {
     packets: u64,
     bytes: u64,
     edges: u64,
-    /// None where no time has passed.
+    /// `None` if no time has passed.
     packets_per_second: Option<f64>,
     bits_per_second: Option<f64>,
-    /// Of the packets that were stored: what shares refer to.
+    /// Stored packets and bytes, which shares refer to.
     #[serde(skip)]
     stored: (u64, u64),
     ignored: BTreeMap<&'static str, u64>,
@@ -86,26 +118,15 @@ pub struct CaptureReport {
     saturated: bool,
     /// Whether every pair was counted exactly.
     exact: bool,
-    /// How many there are, estimated unless exact.
+    /// Number of pairs, an estimate unless exact.
     pairs: Option<u64>,
-    /// `top` has every pair with more packets than this.
-    complete_above: u64,
-    /// `top_bytes` has every pair with more bytes than this.
-    complete_above_bytes: u64,
-    top: Vec<PairRow>,
-    top_bytes: Vec<PairRow>,
-    sources: Vec<NodeRow>,
-    sources_bytes: Vec<NodeRow>,
-    destinations: Vec<NodeRow>,
-    destinations_bytes: Vec<NodeRow>,
-    services: Vec<ServiceRow>,
-    services_bytes: Vec<ServiceRow>,
     #[serde(flatten)]
-    fans: FanRows,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    conversations: Vec<ConversationRow>,
+    lists: BothOrders,
+    /// Whether the text report has conversations.
+    #[serde(skip)]
+    both: bool,
     protocols: Protocols,
-    /// None where networks have no names.
+    /// `None` if networks have no names.
     #[serde(skip_serializing_if = "Option::is_none")]
     groups: Option<Vec<GroupRow>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -119,11 +140,10 @@ pub struct CaptureReport {
     error: Option<String>,
 }
 
-/// From when to when packets are, in seconds since 1970; none if there are no
-/// packets.
+/// Times of the first and the last packet, in seconds since 1970. `None` without packets.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Span {
-    /// The same in nanoseconds.
+    /// In nanoseconds.
     #[serde(skip)]
     ends: Option<Bounds>,
     start: Option<f64>,
@@ -131,21 +151,8 @@ struct Span {
     seconds: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
-struct WindowReport {
-    start: f64,
-    end: f64,
-    seconds: f64,
-    packets: u64,
-    bytes: u64,
-    top: Vec<PairRow>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    asked: Vec<AskedRow>,
-}
-
 impl Report {
-    /// The report on `captures`, which took so long; what else there was is
-    /// `skipped`, for a reason.
+    /// The report on `captures`. Files that were `skipped` are listed with the reason.
     pub fn new(
         captures: Vec<CaptureReport>,
         skipped: &[(PathBuf, String)],
@@ -162,7 +169,7 @@ impl Report {
         }
     }
 
-    /// One JSON object.
+    /// Writes one JSON object.
     pub fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
@@ -170,7 +177,7 @@ impl Report {
 }
 
 impl CaptureReport {
-    /// A file that could not be read at all.
+    /// The report on a file that could not be read at all.
     pub fn unreadable(path: String, error: String) -> Self {
         Self {
             path,
@@ -179,31 +186,29 @@ impl CaptureReport {
         }
     }
 
-    /// The same as that of these files together.
+    /// Sets the names of the files that were merged.
     pub fn of_files(self, files: Vec<String>) -> Self {
         Self { files, ..self }
     }
 
-    /// The report on an interface of a file, or on a file that has only one.
-    /// Its packets lie between `ends`.
+    /// The report on one interface of a file, whose packets lie between `times`.
     pub fn new(
         path: String,
         interface: Option<String>,
-        ends: Option<Bounds>,
-        summary: &Summary,
-        error: Option<String>,
-    ) -> Self {
-        let tally = &summary.tally;
-        let (names, groups) = (summary.names.as_deref(), summary.groups.as_deref());
-        let mains = &summary.main_services;
-        let conversations = summary.conversations.iter();
-        let conversations = conversations.map(|one| ConversationRow::new(one, names));
-        let windows = summary.windows.iter();
-        let windows = windows.map(|window| WindowReport::new(window, names));
+        times: Option<Bounds>,
+        ended: &Ended,
+        windows: Vec<WindowReport>,
+        options: &ReportOptions,
+    ) -> crane_model::Result<Self> {
+        let (tally, window) = (&ended.tally, &ended.whole);
+        let sketches = &window.sketches;
         let counted = |(_, count): &(&str, u64)| *count > 0;
-        let span = Span::of(ends);
+        let span = Span::of(times);
         let (packets, bytes) = (tally.packets.load(Relaxed), tally.bytes.load(Relaxed));
-        Self {
+        let groups = ended.figures.groups.as_deref();
+        let compared = ended.exact.as_ref();
+        let compared = compared.map(|exact| exact.compare(window)).transpose()?;
+        Ok(Self {
             path,
             interface,
             files: Vec::new(),
@@ -215,38 +220,32 @@ impl CaptureReport {
             span,
             ignored: tally.ignored_by_reason().filter(counted).collect(),
             dropped: tally.dropped().into_iter().filter(counted).collect(),
-            layers: summary.layers,
-            expansions: summary.expansions,
-            memory_bytes: summary.memory_bytes,
-            saturated: summary.saturated,
-            stored: (summary.stored_packets, summary.stored_bytes),
-            exact: summary.exact,
-            pairs: summary.pairs,
-            complete_above: summary.most_unlisted.packets,
-            complete_above_bytes: summary.most_unlisted.bytes,
-            top: PairRow::with_services(&summary.top.by_packets, mains, names),
-            top_bytes: PairRow::with_services(&summary.top.by_bytes, mains, names),
-            sources: rows(&summary.sources.by_packets, names),
-            sources_bytes: rows(&summary.sources.by_bytes, names),
-            destinations: rows(&summary.destinations.by_packets, names),
-            destinations_bytes: rows(&summary.destinations.by_bytes, names),
-            services: rows(&summary.services.by_packets, names),
-            services_bytes: rows(&summary.services.by_bytes, names),
-            fans: FanRows::new(&summary.fans, names),
-            conversations: conversations.collect(),
+            layers: sketches.pairs.loads()?.len(),
+            expansions: sketches.pairs.expansions(),
+            memory_bytes: ended.figures.memory_bytes,
+            saturated: sketches.is_saturated()?,
+            stored: (window.packets, window.bytes),
+            exact: sketches.is_exact(),
+            pairs: sketches.pairs.distinct(),
+            lists: window.lists(options.top, None),
+            both: options.both,
             protocols: groups::protocols(tally),
             groups: groups.map(|groups| groups.iter().map(GroupRow::from).collect()),
-            asked: AskedRow::rows(&summary.asked, names),
-            windows: windows.collect(),
+            asked: AskedRow::rows(window, &options.ask),
+            windows,
             sketch: None,
-            verify: summary.compared.as_deref().map(Verify::new),
-            error,
-        }
+            verify: compared.as_deref().map(Verify::new),
+            error: None,
+        })
+    }
+
+    /// Adds the error of a file that could not be read completely.
+    pub fn with_error(self, error: Option<String>) -> Self {
+        Self { error, ..self }
     }
 }
 
 impl CaptureReport {
-    /// Whether anything of it could be read.
     fn is_readable(&self) -> bool {
         self.error.is_none() || self.packets > 0
     }
@@ -262,28 +261,14 @@ impl Span {
         }
     }
 
-    /// So many a second.
+    /// A number per second.
     fn rate(&self, count: u64) -> Option<f64> {
         let seconds = self.seconds.filter(|seconds| *seconds > 0.0)?;
         Some(count as f64 / seconds)
     }
 }
 
-impl WindowReport {
-    fn new(window: &PastWindow, names: Option<&Names>) -> Self {
-        Self {
-            start: seconds(window.start),
-            end: seconds(window.end),
-            packets: window.packets,
-            bytes: window.bytes,
-            seconds: seconds(window.end.saturating_sub(window.start)),
-            top: rows(&window.top, names),
-            asked: AskedRow::rows(&window.asked, names),
-        }
-    }
-}
-
-/// Whole seconds first: as one number, nanoseconds since 1970 are too long for a
+/// Whole seconds are converted separately, because nanoseconds since 1970 exceed the precision of a
 /// float.
 fn seconds(nanoseconds: u64) -> f64 {
     let second = 1_000_000_000;

@@ -1,16 +1,16 @@
-//! What a page shows of captures: all that a report has, and longer lists.
+//! The data of the page of a report: all of the report, and longer lists.
 
 use std::io;
 
 use serde::Serialize;
 
 use super::{CaptureReport, Report};
-use crate::sketch::inside::states;
-use crate::sketch::summary::Summary;
+use crate::sketches::details::states;
+use crate::window::Window;
 
-/// Lists are at least so long, for the graph.
+/// Least length of lists, for the graph.
 pub const LISTED: usize = 200;
-/// Of more windows than this only the totals are shown.
+/// Above this number of windows only their totals are shown.
 const LISTED_WINDOWS: usize = 400;
 
 #[derive(Serialize)]
@@ -21,14 +21,21 @@ struct Data<'a> {
 }
 
 impl CaptureReport {
-    /// The same with what only the page shows.
-    pub fn for_page(mut self, summary: &Summary) -> Self {
-        self.sketch = Some(states(&summary.inside));
+    /// Adds the parts that only the page shows.
+    pub fn for_page(mut self, window: &Window) -> crane_model::Result<Self> {
+        self.sketch = Some(states(&window.sketches.details()?));
         if self.windows.len() > LISTED_WINDOWS {
             self.windows
                 .iter_mut()
                 .for_each(|window| window.top.clear());
         }
+        Ok(self)
+    }
+
+    /// Shortens lists to `top` rows, for the report as text and JSON.
+    pub fn shortened(mut self, top: usize) -> Self {
+        self.sketch = None;
+        self.lists.truncate(top);
         self
     }
 }

@@ -1,31 +1,30 @@
-//! The report for people.
+//! The report as text.
 
 use std::io::{self, Write};
 
-use super::rows::{AskedRow, PairRow};
+use super::asked::AskedRow;
+use super::lists::{self, Trust};
 use super::verify::Verify;
-use super::{CaptureReport, Report, Span, answer, fans, groups};
-use crate::columns::Columns;
-use crate::names::show;
-use crate::plain;
-use crate::sketch::answer::By;
-use crate::sketch::estimate::Estimate;
-use crate::tally::Ignored;
-use crate::units::{self, Units};
+use super::{CaptureReport, Report, Span, answer, groups, services};
+use crate::text::columns::Columns;
+use crate::text::plain;
+use crate::text::units::{self, Units};
+use crate::traffic::question::By;
+use crate::traffic::tally::Ignored;
+use crate::window::answer::NodeEstimate;
+use crate::window::estimate::Estimate;
+use crate::window::list::{Numbers, share};
 
-/// How a table is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
-    /// How numbers are shown.
     pub units: Units,
-    /// What lists are ordered by.
+    /// Order of the lists.
     pub by: By,
-    /// Whether the figures of the sketch are shown, too.
+    /// Whether figures of the sketch are written.
     pub sketch: bool,
 }
 
 impl Report {
-    /// Tables for people.
     pub fn write_table(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
         for capture in self.captures.iter().filter(|one| one.is_readable()) {
             capture.write_table(out, style)?;
@@ -44,7 +43,7 @@ impl Report {
     }
 }
 
-/// When it was, then packets and bytes, with rates where time has passed.
+/// Writes the time span, packets and bytes, with rates if time has passed.
 fn write_traffic(
     out: &mut impl Write,
     span: &Span,
@@ -84,11 +83,27 @@ impl CaptureReport {
                 writeln!(out, "  {what}: {} {reason}", units.count(*count))?;
             }
         }
+        let numbers = Numbers {
+            units,
+            by: style.by,
+            total: [self.stored.0, self.stored.1],
+            seconds: self.span.seconds,
+        };
+        let lists = self.lists.by(style.by);
         if self.edges > 0 {
-            self.write_trust(out, style)?;
+            let trust = Trust {
+                exact: self.exact,
+                pairs: self.pairs,
+                sampled: self.ignored.contains_key(Ignored::Sampled.name()),
+            };
+            trust.write(out, lists, &numbers)?;
             let (packets, bytes) = self.stored;
             let (packets, bytes) = (units.count(packets), units.bytes(bytes));
-            writeln!(out, "  shares: of the {packets} IP packets, {bytes}")?;
+            let by = style.by.name();
+            writeln!(
+                out,
+                "  by {by}; shares: of the {packets} IP packets, {bytes}"
+            )?;
         }
         if style.sketch {
             let bytes = units.bytes(self.memory_bytes as u64);
@@ -107,9 +122,12 @@ impl CaptureReport {
         if let Some(verify) = &self.verify {
             verify.write(out)?;
         }
-        self.write_lists(out, style)?;
-        fans::write(out, &self.fans, style.units)?;
-        self.write_conversations(out, style)?;
+        let hidden = if self.both {
+            None
+        } else {
+            Some("conversations")
+        };
+        lists::write(out, lists, &numbers, hidden)?;
         self.write_asked(out, style)?;
         groups::write_protocols(out, &self.protocols, style.units)?;
         groups::write_groups(out, self.groups.as_deref().unwrap_or_default(), style.units)?;
@@ -117,166 +135,13 @@ impl CaptureReport {
         writeln!(out)
     }
 
-    /// One line on how sure the answers are, and one on what the list leaves out.
-    fn write_trust(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
-        let units = style.units;
-        let pairs = self.pairs.map(units::grouped);
-        if self.exact {
-            return match (self.pairs, pairs) {
-                (Some(1), _) => writeln!(out, "  exact: the only pair fits"),
-                (_, pairs) => {
-                    let pairs = pairs.unwrap_or_default();
-                    writeln!(out, "  exact: all {pairs} pairs fit")
-                }
-            };
-        }
-        let pairs = pairs.map_or("many pairs".into(), |pairs| format!("about {pairs} pairs"));
-        let off =
-            |row: &Estimate| (row.high - row.packets).max(row.packets - row.low.min(row.packets));
-        let widest = self.top.iter().map(|row| off(&row.counts)).max();
-        write!(out, "  estimates: {pairs}")?;
-        let is_exact = |row: &PairRow| row.counts.is_exact();
-        match widest.map(|off| units.count(off)) {
-            Some(_) if self.top.iter().all(is_exact) => writeln!(out, "; those listed are exact")?,
-            Some(off) => writeln!(out, "; 90 of 100 listed are within {off} packets")?,
-            None => writeln!(out)?,
-        }
-        let (listed, most) = match style.by {
-            By::Packets => {
-                let most = units.count(self.complete_above);
-                (self.top.len(), format!("{most} packets"))
-            }
-            By::Bytes => (self.top_bytes.len(), units.bytes(self.complete_above_bytes)),
-        };
-        // Of a sample nobody knows what was not seen, and not every profile guarantees.
-        let is_sample = self.ignored.contains_key(Ignored::Sampled.name());
-        let guaranteed = self.top.iter().all(|row| row.counts.at_most.is_some());
-        let has = match guaranteed && !is_sample {
-            true => "has",
-            false => "most likely has",
-        };
-        writeln!(
-            out,
-            "  listed: {listed} pairs; any other {has} {most} at most"
-        )
-    }
-
-    fn write_lists(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
-        let (pairs, sources, destinations, services) = match style.by {
-            By::Packets => (&self.top, &self.sources, &self.destinations, &self.services),
-            By::Bytes => (
-                &self.top_bytes,
-                &self.sources_bytes,
-                &self.destinations_bytes,
-                &self.services_bytes,
-            ),
-        };
-        self.write_pairs(out, style, pairs)?;
-        for (title, nodes) in [("source", sources), ("destination", destinations)] {
-            let rows = nodes.iter().map(|row| {
-                let node = show(row.ip, row.name.as_deref());
-                (vec![node], &row.counts)
-            });
-            self.write_list(out, style, &[title], rows)?;
-        }
-        let rows = services.iter();
-        let rows = rows.map(|row| (vec![row.service.to_string()], &row.counts));
-        self.write_list(out, style, &["service"], rows)
-    }
-
-    /// For what they talk stands where others have a rate: 80 columns are enough.
-    fn write_pairs(
-        &self,
-        out: &mut impl Write,
-        style: &Style,
-        pairs: &[PairRow],
-    ) -> io::Result<()> {
-        if pairs.is_empty() {
-            return Ok(());
-        }
-        let numbers = ["packets", "bytes", "share"];
-        let mut table = Columns::new(&["source", "destination"], &numbers);
-        table.add_name("service");
-        for row in pairs {
-            let mut cells = row.ends().to_vec();
-            let [packets, bytes, share, _] = self.cells(&row.counts, style);
-            let service = row.service.map_or_else(String::new, |one| one.to_string());
-            cells.extend([packets, bytes, share, service]);
-            table.push(cells);
-        }
-        writeln!(out)?;
-        table.write(out)
-    }
-
-    fn write_list<'a>(
-        &self,
-        out: &mut impl Write,
-        style: &Style,
-        names: &[&str],
-        rows: impl ExactSizeIterator<Item = (Vec<String>, &'a Estimate)>,
-    ) -> io::Result<()> {
-        if rows.len() == 0 {
-            return Ok(());
-        }
-        let mut table = Columns::new(names, &["packets", "bytes", "share", "rate"]);
-        for (mut cells, counts) in rows {
-            cells.extend(self.cells(counts, style));
-            table.push(cells);
-        }
-        writeln!(out)?;
-        table.write(out)
-    }
-
-    /// Packets, bytes, share and rate.
-    fn cells(&self, counts: &Estimate, style: &Style) -> [String; 4] {
-        let Estimate { packets, bytes, .. } = *counts;
-        let rate = self.span.rate(bytes);
-        let rate = rate.map(|bytes| style.units.bits_per_second(8.0 * bytes));
-        let share = match style.by {
-            By::Packets => share(packets, self.stored.0),
-            By::Bytes => share(bytes, self.stored.1),
-        };
-        [
-            style.units.count(packets),
-            style.units.bytes(bytes),
-            share,
-            rate.unwrap_or_else(|| "–".into()),
-        ]
-    }
-
-    fn write_conversations(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
-        if self.conversations.is_empty() {
-            return Ok(());
-        }
-        let numbers = ["packets", "a → b", "b → a", "bytes", "share"];
-        let mut table = Columns::new(&["a", "b"], &numbers);
-        for row in &self.conversations {
-            let back = row.b_to_a.map(|back| style.units.count(back.packets));
-            let share = match style.by {
-                By::Packets => share(row.packets, self.stored.0),
-                By::Bytes => share(row.bytes, self.stored.1),
-            };
-            table.push(vec![
-                show(row.a, row.a_name.as_deref()),
-                show(row.b, row.b_name.as_deref()),
-                style.units.count(row.packets),
-                style.units.count(row.a_to_b.packets),
-                back.unwrap_or_else(|| "–".into()),
-                style.units.bytes(row.bytes),
-                share,
-            ]);
-        }
-        writeln!(out)?;
-        table.write(out)
-    }
-
     fn write_asked(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
         let units = style.units;
-        let mut push = |name: String, never: &str, counts: &Estimate, peers: Option<String>| {
+        let mut push = |name: String, never: &str, counts: &Estimate, more: Vec<String>| {
             let share = share(counts.packets, self.stored.0);
             writeln!(out, "\n  asked: {name}")?;
             let lines = answer::lines(counts, Some(&share), never, units);
-            let mut lines = lines.into_iter().chain(peers);
+            let mut lines = lines.into_iter().chain(more);
             lines.try_for_each(|line| writeln!(out, "    {line}"))
         };
         for row in &self.asked {
@@ -284,31 +149,53 @@ impl CaptureReport {
                 AskedRow::Flow {
                     ends,
                     names,
+                    info,
                     counts,
                     back,
+                    service,
+                    services,
                     ..
                 } => {
                     let never = "never occurred";
-                    push(ends.show(names), never, counts, None)?;
+                    let on = service.iter().map(|service| format!(", {service}"));
+                    let on: String = on.collect();
+                    let of = services.as_deref().unwrap_or_default();
+                    let of = services::lines(of, counts, units);
+                    push(ends.show(names, info.each()) + &on, never, counts, of)?;
                     if let Some(back) = back {
-                        let ends = ends.reversed().show(&names.reversed());
-                        push(ends, never, back, None)?;
+                        let [src, dst] = info.each();
+                        let ends = ends.reversed().show(&names.reversed(), [dst, src]);
+                        push(ends + &on, never, back, Vec::new())?;
                     }
                 }
                 AskedRow::Node {
                     ip,
                     name,
-                    sent,
-                    received,
-                    fan_out,
-                    fan_in,
+                    info,
+                    node,
                 } => {
-                    let node = show(*ip, name.as_deref());
-                    let never = "nothing, for certain";
+                    let NodeEstimate {
+                        sent,
+                        received,
+                        fan_out,
+                        fan_in,
+                        services,
+                    } = node;
+                    let services = services.clone().unwrap_or_default();
+                    let never = "no packets (exact)";
+                    let node = info.show(*ip, name.as_deref());
                     let to = answer::peers("to", fan_out, units);
-                    push(format!("{node} sent"), never, sent, to)?;
+                    let of = services::lines(&services.sent, sent, units);
+                    push(
+                        format!("{node} sent"),
+                        never,
+                        sent,
+                        to.into_iter().chain(of).collect(),
+                    )?;
                     let from = answer::peers("from", fan_in, units);
-                    push(format!("{node} received"), never, received, from)?;
+                    let of = services::lines(&services.received, received, units);
+                    let more = from.into_iter().chain(of).collect();
+                    push(format!("{node} received"), never, received, more)?;
                 }
             }
         }
@@ -320,21 +207,21 @@ impl CaptureReport {
             return Ok(());
         };
         let units = style.units;
-        // Of the first packet, whether it is an IP packet or not.
-        let start = self.span.start.unwrap_or(first.start);
+        // The start of the capture, whether its first packet is an IP packet or not.
+        let start = self.span.start.or(first.start).unwrap_or(0.0);
         let numbers = ["window", "seconds", "packets", "bytes", "share"];
         let mut table = Columns::new(&[], &numbers);
         table.add_name("heaviest pair");
         for window in &self.windows {
-            // Milliseconds are enough, and the noise of floats is below them.
-            let millis = ((window.start - start) * 1000.0).round() / 1000.0;
+            // Rounded to milliseconds, which removes the noise of floats.
+            let millis = ((window.start.unwrap_or(start) - start) * 1000.0).round() / 1000.0;
             let seconds = (window.seconds * 1000.0).round() / 1000.0;
             let heaviest = window.top.first();
             let share = heaviest.map(|heavy| match style.by {
-                By::Packets => share(heavy.counts.packets, window.packets),
-                By::Bytes => share(heavy.counts.bytes, window.bytes),
+                By::Packets => share(heavy.value.packets, window.packets),
+                By::Bytes => share(heavy.value.bytes, window.bytes),
             });
-            let pair = heaviest.map(|heavy| heavy.ends().join(" → "));
+            let pair = heaviest.map(|heavy| heavy.key.ends().join(" → "));
             table.push(vec![
                 format!("+{millis}s"),
                 seconds.to_string(),
@@ -384,8 +271,4 @@ impl Verify {
             "    90 % intervals that hold: {held} of packets, {of_bytes} of bytes"
         )
     }
-}
-
-fn share(part: u64, total: u64) -> String {
-    format!("{:.2}%", 100.0 * part as f64 / total.max(1) as f64)
 }

@@ -1,12 +1,12 @@
-//! All captures of a report together.
+//! The sum of all captures of a report.
 
 use serde::Serialize;
 
 use super::{CaptureReport, Span};
-use crate::sketch::window::Bounds;
+use crate::window::Bounds;
 
-/// The sum over all captures. A packet that is in two files counts twice.
-#[derive(Debug, Serialize)]
+/// A packet that is in two files counts twice.
+#[derive(Debug, Clone, Serialize)]
 pub struct Total {
     pub captures: usize,
     #[serde(flatten)]
@@ -17,7 +17,7 @@ pub struct Total {
 }
 
 impl Total {
-    /// The sum over these, without those that could not be read at all.
+    /// The sum over all captures that could be read.
     pub fn of(captures: &[CaptureReport]) -> Self {
         let sum = |value: fn(&CaptureReport) -> u64| captures.iter().map(value).sum();
         let all = captures.iter().filter_map(|capture| capture.span.ends);

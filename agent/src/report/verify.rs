@@ -1,42 +1,39 @@
-//! The sketch beside exact counts.
+//! The sketch compared with exact counts.
 
 use crane_model::Amount;
 use serde::Serialize;
 
-use crate::eval::intervals::Intervals;
-use crate::eval::score::{Score, mean};
-use crate::sketch::past::Compared;
+use super::intervals::Intervals;
+use super::score::{Score, mean};
+use crate::window::exact::Compared;
 
-/// How far the sketch is off.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Verify {
-    /// Pairs that there were.
+    /// Number of pairs.
     pub distinct: usize,
     /// Mean of |answer − truth| / truth.
     pub are: Option<f64>,
     /// Mean of |answer − truth|.
     pub aae: Option<f64>,
-    /// The largest |answer − truth|.
+    /// Maximum of |answer − truth|.
     pub largest_error: Option<f64>,
-    /// How many answers are off by more than 25 packets.
+    /// Number of answers that are off by more than 25 packets.
     pub off_by_more_than_25: Option<usize>,
-    /// Share of the 100 heaviest pairs that are among the heaviest answers.
+    /// Part of the 100 heaviest pairs that are among the 100 heaviest answers.
     pub top100_recall: Option<f64>,
     /// `are` of the 100 heaviest pairs.
     pub top100_are: Option<f64>,
-    /// How far the answers can be trusted.
     #[serde(flatten)]
     pub intervals: Intervals,
-    /// Mean of |answer − truth| / truth of their bytes.
+    /// `are` of bytes.
     pub bytes_are: Option<f64>,
-    /// Share of the 90 % intervals of their bytes that hold the truth.
+    /// Part of the 90 % intervals of bytes that contain the true number.
     pub bytes_coverage90: Option<f64>,
-    /// Answers whose bytes are outside of what was guaranteed. There are none.
+    /// Answers whose bytes are outside the guaranteed bounds. There must be none.
     pub bytes_outside: usize,
 }
 
 impl Verify {
-    /// Scores all pairs of a capture.
     pub fn new(compared: &[Compared]) -> Self {
         let answers: Vec<f64> = compared
             .iter()

@@ -6,14 +6,13 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use super::found;
+use super::header::{heading, headline, traffic};
 use super::keys::HELP;
 use super::layout::{GAP, bar, fit, layout};
 use super::state::State;
-use super::table::{Cell, Row, Table};
-use super::tabs::{self, Tab};
-use crate::plain;
-use crate::report;
-use crate::units;
+use crate::text::plain;
+use crate::text::table::{Cell, Row, Table};
 
 /// What may be used besides letters.
 #[derive(Debug, Clone, Copy)]
@@ -23,14 +22,14 @@ pub struct Look {
 }
 
 impl Look {
-    fn colour(self, colour: Color) -> Style {
+    pub fn colour(self, colour: Color) -> Style {
         match self.colours {
             true => Style::new().fg(colour),
             false => Style::new(),
         }
     }
 
-    fn warning(self) -> Style {
+    pub fn warning(self) -> Style {
         self.colour(Color::Red).add_modifier(Modifier::BOLD)
     }
 }
@@ -51,16 +50,18 @@ pub fn draw(state: &mut State, look: Look, frame: &mut Frame) {
             page.push(Line::raw(format!("  {key:<10} {what}")));
         }
     } else {
-        for line in about_node(state) {
+        for line in about_opened(state) {
             page.push(Line::raw(format!("  {line}")));
         }
         let table = state.table();
         // The titles and the last line.
         state.room = page.left().saturating_sub(2);
+        state.line = page.line + 1;
+        state.scroll(table.rows.len());
         draw_table(state, look, &table, &mut page);
     }
     page.line = area.height.saturating_sub(1);
-    page.push(footer(state, look));
+    page.push(footer(state, look, area.width as usize));
 }
 
 /// Lines from top to bottom; what has no room is not drawn.
@@ -84,163 +85,52 @@ impl Page<'_> {
     }
 }
 
-/// Which agent, interface and window, and whether this is live.
-fn heading(state: &State, look: Look, width: usize) -> Line<'static> {
-    let (name, at, count) = state.interface();
-    let of = match count {
-        0 | 1 => String::new(),
-        _ => format!(" ({at} of {count})"),
-    };
-    let (agent, name) = (plain::text(&state.agent), plain::text(name));
-    let window = state.window.name();
-    let hitters = state.news.as_ref().and_then(|news| news.hitters.as_ref());
-    let seconds = hitters.map_or_else(String::new, |hitters| {
-        format!(", {}", units::duration(hitters.state.seconds))
-    });
-    let mut left = format!("{agent}  {name}{of}  {window} window{seconds}");
-    let (right, style) = match (&state.trouble, state.paused) {
-        (Some(_), _) => ("GONE", look.warning()),
-        (None, true) => ("PAUSED", look.colour(Color::Yellow)),
-        (None, false) => ("live", look.colour(Color::Green)),
-    };
-    let room = width.saturating_sub(right.len() + GAP);
-    let program = "crane-agent at ";
-    if program.len() + left.chars().count() <= room {
-        left.insert_str(0, program);
+/// What is known of what is opened, in words.
+fn about_opened(state: &State) -> Vec<String> {
+    match (state.opened.is_empty(), state.details()) {
+        (true, _) => Vec::new(),
+        (false, None) => vec!["asking …".into()],
+        (false, Some(Err(why))) => vec![plain::text(why).into_owned()],
+        (false, Some(Ok(details))) => details.in_words(state.units),
     }
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    Line::from(vec![
-        Span::styled(fit(&left, room, false), bold),
-        Span::raw(" ".repeat(GAP)),
-        Span::styled(right, style),
-    ])
 }
 
-/// How much there is in all, or why nothing more is known.
-fn traffic(state: &State, look: Look) -> Line<'static> {
-    if let Some(trouble) = &state.trouble {
-        let silent = state.silent();
-        let text = format!(
-            "no answer for {silent} s, asking on: {}",
-            plain::text(trouble)
-        );
-        return Line::styled(text, look.warning());
+/// Why there are no rows.
+fn why_empty(state: &State) -> Vec<String> {
+    let filter = &state.filter;
+    match (filter.is_empty(), state.opened.last()) {
+        (true, None) => vec![state.tab.why_empty().into()],
+        (true, Some(opened)) => match state.details() {
+            Some(Ok(_)) => vec![opened.why_empty().into()],
+            Some(Err(_)) | None => Vec::new(),
+        },
+        (false, _) => match state.found() {
+            Some(found) => found.in_words(state.units),
+            None if found::can_be_asked(filter) => {
+                vec![format!("{filter:?} is in no row; asking the agent …")]
+            }
+            None => vec![
+                format!("nothing with {filter:?} here; Esc takes the filter away"),
+                "the agent is asked about an address, a pair, a network, an AS or a service".into(),
+            ],
+        },
     }
-    let Some(news) = &state.news else {
-        return Line::raw("asking …");
-    };
-    let Some(hitters) = &news.hitters else {
-        return Line::raw("no window is complete yet; w shows the current one");
-    };
-    let (units, of) = (state.units, &hitters.state);
-    let (packets, bytes) = (units.count(of.packets), units.bytes(of.bytes));
-    let seconds = of.seen_seconds();
-    let mut text = match seconds > 0.0 {
-        true => format!(
-            "{packets} packets ({}), {bytes} ({})",
-            units.packets_per_second(of.packets as f64 / seconds),
-            units.bits_per_second(8.0 * of.bytes as f64 / seconds)
-        ),
-        false => format!("{packets} packets, {bytes}"),
-    };
-    let mut interfaces = news.interfaces.interfaces.iter();
-    let lost = interfaces.find(|one| one.interface == hitters.interface);
-    let lost = lost.map_or(0, tabs::lost);
-    if lost == 0 {
-        return Line::raw(text);
-    }
-    text += ", ";
-    let lost = format!("{} lost since the start", units.count(lost));
-    Line::from(vec![Span::raw(text), Span::styled(lost, look.warning())])
-}
-
-/// All tabs, or whose peers these are.
-fn headline(state: &State, look: Look, width: usize) -> Line<'static> {
-    let chosen = look.colour(Color::Cyan).add_modifier(Modifier::REVERSED);
-    if state.help {
-        return Line::styled("keys", chosen);
-    }
-    if let Some(ip) = state.opened.last() {
-        let node = state.news.as_ref().and_then(|news| news.node.as_ref());
-        let name = match node {
-            Some(Ok(node)) if node.ip == *ip => node.name.as_deref(),
-            _ => None,
-        };
-        let who = format!("peers of {}", crate::names::show(ip, name));
-        let which = "  the heaviest of them; Esc: back";
-        return Line::from(vec![Span::styled(who, chosen), Span::raw(which)]);
-    }
-    let titles = |long: bool| {
-        let each = Tab::ALL.into_iter().enumerate().map(move |(at, tab)| {
-            let (title, short) = tab.titles();
-            format!("{} {}", at + 1, if long { title } else { short })
-        });
-        each.collect::<Vec<_>>()
-    };
-    let mut all = titles(true);
-    if all.join(" ").len() > width {
-        all = titles(false);
-    }
-    let mut spans = Vec::new();
-    for (tab, title) in Tab::ALL.into_iter().zip(all) {
-        let style = if tab == state.tab {
-            chosen
-        } else {
-            Style::new()
-        };
-        spans.extend([Span::styled(title, style), Span::raw(" ")]);
-    }
-    Line::from(spans)
-}
-
-/// What the node whose peers are shown has sent and received, in words.
-fn about_node(state: &State) -> Vec<String> {
-    let Some(ip) = state.opened.last() else {
-        return Vec::new();
-    };
-    let node = state.news.as_ref().and_then(|news| news.node.as_ref());
-    let node = match node {
-        Some(Ok(node)) if node.ip == *ip => node,
-        Some(Err(why)) => return vec![plain::text(why).into_owned()],
-        _ => return vec!["asking …".into()],
-    };
-    let never = "nothing, for certain";
-    let [sent, received] = [&node.sent, &node.received]
-        .map(|estimate| report::answer::lines(estimate, None, never, state.units));
-    let to = report::answer::peers("to", &node.fan_out, state.units);
-    let from = report::answer::peers("from", &node.fan_in, state.units);
-    let one = |what: &str, lines: Vec<String>, peers: Option<String>| {
-        let lines = lines.into_iter().chain(peers).enumerate();
-        let what = what.to_owned();
-        lines
-            .map(|(at, line)| format!("{:<9}{line}", if at == 0 { &what } else { "" }))
-            .collect::<Vec<_>>()
-    };
-    let mut lines = one("sent", sent, to);
-    lines.extend(one("received", received, from));
-    lines
 }
 
 fn draw_table(state: &State, look: Look, table: &Table, page: &mut Page) {
     let width = page.area.width as usize;
     if table.rows.is_empty() {
-        let why = match (state.filter.is_empty(), state.opened.is_empty()) {
-            (false, _) => format!(
-                "nothing with {:?} here; Esc takes the filter away",
-                state.filter
-            ),
-            (true, true) => state.tab.why_empty().to_owned(),
-            (true, false) => "none of its pairs is heavy enough to be known by name".into(),
-        };
         if state.news.is_some() {
-            page.push(Line::raw(format!("  {why}")));
+            for line in why_empty(state) {
+                page.push(Line::raw(format!("  {line}")));
+            }
         }
         return;
     }
-    let shown = layout(table, state.sort().column, width);
+    let shown = layout(table, state.sort(table).column, width);
     let titles = shown.iter().map(|(at, width)| {
         let column = &table.columns[*at];
-        let sort = state.sort();
+        let sort = state.sort(table);
         let mark = match (sort.column == *at, sort.reversed) {
             (false, _) => "",
             (true, false) => "▼",
@@ -254,9 +144,8 @@ fn draw_table(state: &State, look: Look, table: &Table, page: &mut Page) {
     page.push(Line::styled(format!("  {titles}"), underlined));
     let cursor = state.cursor(table);
     let room = state.room.max(1);
-    let first = (cursor + 1).saturating_sub(room);
     let most = most(table);
-    for (at, row) in table.rows.iter().enumerate().skip(first).take(room) {
+    for (at, row) in table.rows.iter().enumerate().skip(state.first).take(room) {
         let is_chosen = at == cursor;
         page.push(draw_row(
             row,
@@ -322,7 +211,8 @@ fn draw_row(
     Line::from(spans)
 }
 
-fn footer(state: &State, look: Look) -> Line<'static> {
+/// Keys, the filter, and where among all rows the cursor is.
+fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
     let filter = plain::text(&state.filter);
     if state.typing {
         return Line::styled(
@@ -330,13 +220,22 @@ fn footer(state: &State, look: Look) -> Line<'static> {
             look.colour(Color::Yellow),
         );
     }
-    let keys = "? help  / filter  s sort  space pause  Enter peers  q quit";
-    if state.filter.is_empty() {
-        return Line::raw(keys);
-    }
-    let shown = format!("only {filter:?}  ");
+    let table = state.table();
+    let place = match table.rows.len() {
+        _ if state.help => String::new(),
+        0 => String::new(),
+        rows => format!("row {} of {rows}", state.cursor(&table) + 1),
+    };
+    let only = match state.filter.is_empty() {
+        true => String::new(),
+        false => format!("only {filter:?}  "),
+    };
+    let keys = "? help  / find  s sort  space pause  Enter open  q quit";
+    let room = width.saturating_sub(place.len() + GAP + only.chars().count());
     Line::from(vec![
-        Span::styled(shown, look.colour(Color::Yellow)),
-        Span::raw(keys),
+        Span::styled(only, look.colour(Color::Yellow)),
+        Span::raw(fit(keys, room, false)),
+        Span::raw(" ".repeat(GAP)),
+        Span::raw(place),
     ])
 }

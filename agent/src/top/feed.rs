@@ -1,34 +1,47 @@
 //! What the view knows of the agent: asked for by a thread of its own, so that
 //! keys are heard while an agent is slow or gone.
 
-use std::net::IpAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::http::answers::{
-    self, HeavyHitters, HeavyPair, InterfaceHitters, Interfaces, NodeAnswer,
-};
+use super::found::{self, Found};
+use super::opened::{Details, Opened};
+use crate::http::answers::{self, HeavyHitters, InterfaceHitters, Interfaces};
 use crate::http::client::{self, Agent};
-use crate::sketch::answer::{By, WindowName};
-use crate::sketch::estimate::{Estimate, PeerEstimate};
+use crate::traffic::question::WindowName;
+use crate::window::rates::Order;
 
-/// Pairs of a node that are asked for.
-const PAIRS: usize = 100;
+/// Rows of all lists together that an agent gives at once.
+pub const MOST: usize = 500;
 
 /// What is to be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Of this interface; of the busiest if it is none that there is.
-    pub interface: Option<String>,
+    pub interfaces: Chosen,
     /// Of this window.
     pub window: WindowName,
-    /// The heaviest by this.
-    pub by: By,
-    /// And all about this node.
-    pub node: Option<IpAddr>,
+    /// The first by this.
+    pub order: Order,
+    /// So many of them, as far as an agent gives so many.
+    pub rows: usize,
+    /// All about this instead.
+    pub opened: Option<Opened>,
+    /// What no row has: about this the agent is asked.
+    pub missing: Option<String>,
+}
+
+/// Of which interfaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chosen {
+    /// Of the one with the most packets.
+    Busiest,
+    /// Of this one; of the busiest if it is none that there is.
+    One(String),
+    /// Of each of them.
+    All,
 }
 
 /// What the agent answers.
@@ -38,42 +51,15 @@ pub struct News {
     pub wanted: Wanted,
     /// All interfaces.
     pub interfaces: Interfaces,
-    /// The heaviest of one of them; none before it has the window.
-    pub hitters: Option<InterfaceHitters>,
-    /// What is known of the node, or why nothing is.
-    pub node: Option<Result<Node, String>>,
-}
-
-/// A node.
-#[derive(Debug)]
-pub struct Node {
-    /// Its address.
-    pub ip: IpAddr,
-    /// Name of its network.
-    pub name: Option<String>,
-    /// What it sent.
-    pub sent: Estimate,
-    /// What it received.
-    pub received: Estimate,
-    /// To how many it sent.
-    pub fan_out: PeerEstimate,
-    /// From how many it received.
-    pub fan_in: PeerEstimate,
-    /// With whom it talked, of those that are known by name.
-    pub peers: Vec<Peer>,
-}
-
-/// One with whom a node talked.
-#[derive(Debug)]
-pub struct Peer {
-    /// Its address.
-    pub ip: IpAddr,
-    /// Name of its network.
-    pub name: Option<String>,
-    /// What the node sent to it; none if it is not among the heaviest.
-    pub sent: Option<Estimate>,
-    /// What the node received from it.
-    pub received: Option<Estimate>,
+    /// The one that is shown; none if all are, or there is none.
+    pub interface: Option<String>,
+    /// The heaviest of each that is meant; none before they have the window, or where
+    /// something is opened: a screen is of one moment, and so of one answer.
+    pub hitters: Vec<InterfaceHitters>,
+    /// What is known of what is opened, or why nothing is.
+    pub details: Option<Result<Details, String>>,
+    /// What is known of what no row has.
+    pub found: Option<Found>,
 }
 
 /// The thread and what it says.
@@ -128,32 +114,53 @@ impl Feed {
 /// Asks an agent all that is wanted.
 pub fn ask(agent: &Agent, wanted: &Wanted) -> anyhow::Result<News> {
     let interfaces: Interfaces = client::get(agent, answers::INTERFACES, &[])?;
-    let chosen = choose(&interfaces, wanted.interface.as_deref());
+    let chosen = choose(&interfaces, &wanted.interfaces).map(str::to_owned);
     let mut common = vec![("window", wanted.window.name().to_owned())];
-    common.extend(chosen.map(|name| ("interface", name.to_owned())));
-    let by = match wanted.by {
-        By::Packets => "packets",
-        By::Bytes => "bytes",
-    };
-    let parameters = [&common[..], &[("by", by.to_owned())]].concat();
-    let mut hitters: HeavyHitters = client::get(agent, answers::HEAVY_HITTERS, &parameters)?;
-    let hitters = match chosen {
-        Some(_) => hitters.interfaces.pop(),
-        None => None,
-    };
-    let node = wanted
-        .node
-        .map(|ip| node(agent, ip, &parameters).map_err(|error| format!("{error:#}")));
-    Ok(News {
+    common.extend(chosen.clone().map(|name| ("interface", name)));
+    let mut news = News {
         wanted: wanted.clone(),
+        interface: chosen.clone(),
         interfaces,
-        hitters,
-        node,
-    })
+        hitters: Vec::new(),
+        details: None,
+        found: None,
+    };
+    match &wanted.opened {
+        Some(opened) => {
+            let details = opened.ask(agent, wanted.order.by(), &common);
+            news.details = Some(details.map_err(|error| format!("{error:#}")));
+        }
+        None if chosen.is_some() || wanted.interfaces == Chosen::All => {
+            let mut parameters = common.clone();
+            parameters.push(("by", wanted.order.name().into()));
+            parameters.push(("rates", "true".into()));
+            let interfaces = match chosen {
+                Some(_) => 1,
+                None => news.interfaces.interfaces.len().max(1),
+            };
+            let rows = wanted.rows.min(MOST / interfaces);
+            // Of very many interfaces each has a few.
+            if rows > 0 {
+                parameters.push(("top", rows.to_string()));
+            }
+            let hitters: HeavyHitters = client::get(agent, answers::HEAVY_HITTERS, &parameters)?;
+            news.hitters = hitters.interfaces;
+        }
+        None => {}
+    }
+    if let Some(text) = &wanted.missing {
+        news.found = found::ask(agent, text, &common);
+    }
+    Ok(news)
 }
 
-/// The interface that is wanted, or else the busiest.
-fn choose<'a>(all: &'a Interfaces, wanted: Option<&str>) -> Option<&'a str> {
+/// The interface that is wanted, or else the busiest; none where all are.
+fn choose<'a>(all: &'a Interfaces, wanted: &Chosen) -> Option<&'a str> {
+    let wanted = match wanted {
+        Chosen::All => return None,
+        Chosen::Busiest => None,
+        Chosen::One(name) => Some(name.as_str()),
+    };
     let mut names = all.interfaces.iter().map(|one| one.interface.as_str());
     names.find(|name| Some(*name) == wanted).or_else(|| {
         // The first of the busiest.
@@ -164,46 +171,4 @@ fn choose<'a>(all: &'a Interfaces, wanted: Option<&str>) -> Option<&'a str> {
         });
         busiest.map(|one| one.interface.as_str())
     })
-}
-
-fn node(agent: &Agent, ip: IpAddr, common: &[(&'static str, String)]) -> anyhow::Result<Node> {
-    let asked = [("ip", ip.to_string()), ("top", PAIRS.to_string())];
-    let answer: NodeAnswer = client::get(agent, answers::NODE, &[common, &asked].concat())?;
-    let mut known = answer.interfaces.into_iter();
-    let of = known.next().context("no window is complete yet")?;
-    Ok(Node {
-        ip,
-        name: answer.name,
-        sent: of.sent,
-        received: of.received,
-        fan_out: of.fan_out,
-        fan_in: of.fan_in,
-        peers: peers(ip, of.pairs.unwrap_or_default()),
-    })
-}
-
-/// With whom a node talked, the heaviest first, from pairs of which it is one end.
-fn peers(ip: IpAddr, pairs: Vec<HeavyPair>) -> Vec<Peer> {
-    let mut peers: Vec<Peer> = Vec::new();
-    for pair in pairs {
-        let (other, name, sent) = match pair.src == ip {
-            true => (pair.dst, pair.names.dst_name, true),
-            false => (pair.src, pair.names.src_name, false),
-        };
-        let at = peers.iter().position(|peer| peer.ip == other);
-        let at = at.unwrap_or_else(|| {
-            peers.push(Peer {
-                ip: other,
-                name,
-                sent: None,
-                received: None,
-            });
-            peers.len() - 1
-        });
-        match sent {
-            true => peers[at].sent = Some(pair.estimate),
-            false => peers[at].received = Some(pair.estimate),
-        }
-    }
-    peers
 }

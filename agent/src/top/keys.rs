@@ -1,23 +1,29 @@
 //! What a key does.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{
+    KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 
 use super::state::State;
-use super::tabs::Tab;
 
 /// All keys, as the help shows them.
-pub const HELP: [(&str, &str); 14] = [
-    ("1–7, Tab", "another list"),
-    ("↑ ↓ j k", "another row; PgUp, PgDn, Home, End"),
+pub const HELP: [(&str, &str); 16] = [
+    ("1–9, 0, Tab", "another list"),
+    ("↑ ↓ j k", "another row; PgUp, PgDn, Home, End scroll"),
     ("← → h l", "source or destination of a pair"),
-    ("Enter", "peers of the address; of an interface its lists"),
+    (
+        "Enter",
+        "peers of the address, pairs of the service, lists of the interface",
+    ),
     ("Esc", "back; without the filter"),
-    ("/", "filter by address, name or service"),
+    ("/", "filter; the agent is asked about what no row has"),
     ("s, S", "sort by the next column, the one before"),
     ("r", "turn the order round"),
     ("w", "the last complete window, or the current one"),
     ("i, I", "the next interface, the one before"),
+    ("a", "all interfaces in one view, or one of them"),
     ("space, p", "pause, go on"),
+    ("m", "the mouse scrolls and chooses, or is the terminal's"),
     ("Ctrl-L", "draw again"),
     ("?", "this help"),
     ("q, Ctrl-C", "quit"),
@@ -61,18 +67,19 @@ pub fn press(state: &mut State, key: KeyEvent) -> Then {
         KeyCode::Char('?') => state.help = true,
         KeyCode::Char('/') => state.typing = true,
         KeyCode::Char(' ' | 'p') => state.paused = !state.paused,
+        KeyCode::Char('m') => state.mouse = !state.mouse,
         KeyCode::Char('s') => state.sort_by_next(false),
         KeyCode::Char('S') => state.sort_by_next(true),
         KeyCode::Char('r') => state.reverse(),
         KeyCode::Char('w') => state.next_window(),
+        KeyCode::Char('a') => state.toggle_all(),
         KeyCode::Char('i') => state.next_interface(false),
         KeyCode::Char('I') => state.next_interface(true),
-        KeyCode::Char(digit @ '1'..='7') => {
-            let at = digit as usize - '1' as usize;
-            Tab::ALL
-                .get(at)
-                .into_iter()
-                .for_each(|tab| state.show(*tab));
+        KeyCode::Char(digit @ '0'..='9') => {
+            // The tenth is 0.
+            let at = (digit as usize + 9 - '0' as usize) % 10;
+            let tab = state.tabs().get(at).copied();
+            tab.into_iter().for_each(|tab| state.show(tab));
         }
         KeyCode::Tab => state.show_next(false),
         KeyCode::BackTab => state.show_next(true),
@@ -81,7 +88,7 @@ pub fn press(state: &mut State, key: KeyEvent) -> Then {
         KeyCode::PageDown => state.step(page),
         KeyCode::PageUp => state.step(-page),
         KeyCode::Home => state.reset_cursor(),
-        KeyCode::End => state.step(isize::MAX),
+        KeyCode::End => state.go_to_end(),
         KeyCode::Left | KeyCode::Char('h') => state.end = 0,
         KeyCode::Right | KeyCode::Char('l') => state.end = 1,
         KeyCode::Enter => state.open(),
@@ -89,6 +96,19 @@ pub fn press(state: &mut State, key: KeyEvent) -> Then {
         _ => {}
     }
     Then::Go
+}
+
+/// Rows that the wheel scrolls by.
+const WHEEL: isize = 3;
+
+/// Does what the mouse says.
+pub fn point(state: &mut State, mouse: MouseEvent) {
+    match mouse.kind {
+        MouseEventKind::ScrollDown => state.step(WHEEL),
+        MouseEventKind::ScrollUp => state.step(-WHEEL),
+        MouseEventKind::Down(MouseButton::Left) => state.click(mouse.row),
+        _ => {}
+    }
 }
 
 /// A key of the filter.

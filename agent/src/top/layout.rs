@@ -2,7 +2,7 @@
 
 use ratatui::text::Span;
 
-use super::table::{Cell, Table};
+use crate::text::table::{Cell, Table};
 
 /// Between columns.
 pub const GAP: usize = 2;
@@ -45,9 +45,13 @@ pub fn layout(table: &Table, sorted: usize, width: usize) -> Vec<(usize, usize)>
     let names = shown.iter_mut().filter(|(at, _)| is_name(*at));
     names.for_each(|(_, width)| *width = (*width).min(LONG_NAME));
     while total(&shown) > width {
-        let rank = |(at, _): &&(usize, usize)| table.columns[*at].rank;
+        // What rows are sorted by is never left out.
+        let rank = |(at, _): &&(usize, usize)| match *at == sorted {
+            true => 0,
+            false => table.columns[*at].rank,
+        };
         let worst = shown.iter().max_by_key(rank).copied();
-        match worst.filter(|(at, _)| table.columns[*at].rank > 0) {
+        match worst.filter(|worst| rank(&worst) > 0) {
             Some(worst) => shown.retain(|one| *one != worst),
             None => break,
         }

@@ -5,32 +5,40 @@
 
 mod draw;
 mod feed;
+mod found;
+mod header;
 mod keys;
 mod layout;
+mod node;
+mod opened;
+mod service;
 mod state;
-mod table;
 mod tabs;
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, stdout};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 use std::{process, thread};
 
 use anyhow::Context;
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{
+    self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind,
+};
+use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::http::client::Agent;
-use crate::panics;
-use crate::sketch::answer::{By, WindowName};
-use crate::stop;
-use crate::units::Units;
+use crate::process::panics;
+use crate::process::stop;
+use crate::text::units::Units;
+use crate::traffic::question::{By, WindowName};
+use crate::window::rates::Order;
 use draw::Look;
-use feed::{Feed, Wanted};
+use feed::{Chosen, Feed, Wanted};
 use keys::Then;
 use state::State;
 
@@ -43,6 +51,8 @@ pub struct Options {
     pub agent: Agent,
     /// Which of its interfaces; none for the busiest.
     pub interface: Option<String>,
+    /// Whether to begin with all of them in one view.
+    pub all: bool,
     /// Which window at first.
     pub window: WindowName,
     /// In which order at first.
@@ -58,11 +68,19 @@ pub struct Options {
 /// Shows an agent until the user has seen enough.
 pub fn run(options: Options) -> anyhow::Result<()> {
     let wanted = Wanted {
-        interface: options.interface.clone(),
+        interfaces: match &options.interface {
+            Some(name) => Chosen::One(name.clone()),
+            None if options.all => Chosen::All,
+            None => Chosen::Busiest,
+        },
         window: options.window,
-        by: options.by,
-        node: None,
+        order: Order::Window(options.by),
+        rows: 0,
+        opened: None,
+        missing: None,
     };
+    let mut state = State::new(&options.agent.at, &wanted, options.units);
+    let wanted = state.wanted();
     // An agent that is not there, or wants a password, is no reason to clear a screen.
     let news = feed::ask(&options.agent, &wanted)?;
     if let Some(name) = &options.interface {
@@ -74,7 +92,6 @@ pub fn run(options: Options) -> anyhow::Result<()> {
             known.join(", ")
         );
     }
-    let mut state = State::new(&options.agent.at, &wanted, options.units);
     state.hear(Ok(news));
     let colours = options.colours;
     stop::on_signal()?;
@@ -112,7 +129,8 @@ fn show(
     feed: &Feed,
 ) -> anyhow::Result<()> {
     let mut asked = state.wanted();
-    while !stop::asked() {
+    let mut mouse = Mouse { ours: false };
+    while !stop::is_requested() {
         panics::provoke("top", state.interface().0);
         terminal.draw(|frame| draw::draw(state, look, frame))?;
         // Draws again after a key, news, or a second that the agent is silent.
@@ -127,6 +145,7 @@ fn show(
                             Then::Quit => return Ok(()),
                         }
                     }
+                    Event::Mouse(event) => keys::point(state, event),
                     _ => {}
                 }
                 break;
@@ -135,14 +154,40 @@ fn show(
                 state.hear(news);
                 break;
             }
-            if stop::asked() || state.trouble.is_some() && state.silent() != silent {
+            if stop::is_requested() || state.trouble.is_some() && state.silent() != silent {
                 break;
             }
         }
+        mouse.take(state.mouse)?;
         if state.wanted() != asked {
             asked = state.wanted();
             feed.want(asked.clone());
         }
     }
     Ok(())
+}
+
+/// Whether the terminal tells of the mouse. It is given back however the view ends.
+struct Mouse {
+    ours: bool,
+}
+
+impl Mouse {
+    fn take(&mut self, ours: bool) -> std::io::Result<()> {
+        if self.ours == ours {
+            return Ok(());
+        }
+        self.ours = ours;
+        match ours {
+            true => execute!(stdout(), EnableMouseCapture),
+            false => execute!(stdout(), DisableMouseCapture),
+        }
+    }
+}
+
+impl Drop for Mouse {
+    fn drop(&mut self) {
+        // A terminal that is gone has no mouse.
+        let _ = self.take(false);
+    }
 }

@@ -1,3 +1,6 @@
+mod screen;
+mod services;
+
 use std::net::IpAddr;
 
 use ratatui::Terminal;
@@ -7,11 +10,19 @@ use ratatui::style::Color;
 use serde_json::json;
 
 use super::draw::{self, Look};
-use super::feed::{News, Node, Peer, Wanted};
+use super::feed::{Chosen, News, Wanted};
+use super::found::{Answer, Found};
 use super::keys::{self, Then};
+use super::node::{Node, Peer};
+use super::opened::{Details, Opened};
+use super::service::PairsOfService;
 use super::state::State;
-use crate::sketch::answer::{By, WindowName};
-use crate::units::Units;
+use crate::lookup::AddressInfo;
+use crate::text::units::Units;
+use crate::traffic::question::{By, WindowName};
+use crate::window::answer::NodeEstimate;
+use crate::window::rates::{Order, Period, RowRates};
+use crate::window::services::NodeServices;
 
 /// Numbers of an answer around an estimate.
 fn numbers(packets: u64, off: u64) -> serde_json::Value {
@@ -49,6 +60,7 @@ fn news(wanted: Wanted, packets: [u64; 2]) -> News {
         ],
         "sources": [node("10.0.0.1", packets[0])],
         "destinations": [node("10.0.0.2", packets[0])],
+        "services": [with(json!({"protocol": "tcp", "port": 443}), numbers(300, 0))],
         "fan_out": [fan("10.0.0.67", 2047)],
         "fan_in": [fan("10.0.0.4", 300)],
     });
@@ -61,46 +73,122 @@ fn news(wanted: Wanted, packets: [u64; 2]) -> News {
             "current": window(), "last": null,
         })
     };
-    let node = wanted.node.map(|ip| {
-        let of = |packets| serde_json::from_value(numbers(packets, 0)).unwrap();
-        let fan = json!({"peers": 2, "low": 2, "high": 2});
-        let fan = || serde_json::from_value(fan.clone()).unwrap();
-        Ok(Node {
-            ip,
-            name: None,
-            sent: of(40),
-            received: of(2),
-            fan_out: fan(),
-            fan_in: fan(),
-            peers: vec![Peer {
-                ip: "10.9.9.9".parse().unwrap(),
-                name: Some("branch".into()),
-                sent: Some(of(33)),
-                received: Some(of(1)),
-            }],
-        })
+    let details = wanted.opened.as_ref().map(|opened| Ok(known(opened)));
+    let all = wanted.interfaces == Chosen::All;
+    let names: &[&str] = if all { &["eth0", "eth1"] } else { &["eth0"] };
+    let hitters = names.iter().map(|name| {
+        let hitters = with(hitters.clone(), json!({"interface": name}));
+        serde_json::from_value(with(hitters, window())).unwrap()
     });
+    let hitters = hitters.collect();
     News {
+        interface: (!all).then(|| "eth0".into()),
+        hitters: if details.is_some() {
+            Vec::new()
+        } else {
+            hitters
+        },
+        found: wanted.missing.as_ref().map(|text| Found {
+            text: text.clone(),
+            answer: match (text.parse(), text.parse()) {
+                (Ok(ip), _) => Answer::Details(known(&Opened::Node(ip))),
+                (_, Ok(service)) => Answer::Details(known(&Opened::Service(service))),
+                _ => Answer::Refused("not possible".into()),
+            },
+        }),
         wanted,
         interfaces: serde_json::from_value(
             json!({"interfaces": [interface("eth0"), interface("eth1")]}),
         )
         .unwrap(),
-        hitters: Some(serde_json::from_value(with(hitters, window())).unwrap()),
-        node,
+        details,
+    }
+}
+
+/// What the agent knows of what is opened.
+fn known(opened: &Opened) -> Details {
+    let filter = match opened {
+        Opened::Node(ip) => return Details::Node(Box::new(known_node(*ip))),
+        Opened::Service(filter) => filter.clone(),
+    };
+    let pair = json!({
+        "src": "10.0.0.5", "dst": "10.0.0.6",
+        "dst_asn": 64496, "dst_as_name": "Example", "dst_country": "NL",
+    });
+    let answer = json!({
+        "estimate": numbers(300, 0), "pairs": [with(pair, numbers(290, 0))],
+        "others_at_most": 3, "incomplete": false,
+    });
+    Details::Service(Box::new(PairsOfService {
+        filter,
+        interface: "eth0".into(),
+        state: serde_json::from_value(with(window(), json!({"packets": 1200}))).unwrap(),
+        known: serde_json::from_value(answer).unwrap(),
+        by: By::Packets,
+    }))
+}
+
+fn known_node(ip: IpAddr) -> Node {
+    let of = |packets| serde_json::from_value(numbers(packets, 0)).unwrap();
+    let fan = json!({"peers": 2, "low": 2, "high": 2});
+    let fan = || serde_json::from_value(fan.clone()).unwrap();
+    Node {
+        ip,
+        name: None,
+        info: AddressInfo {
+            host: Some("www.example".into()),
+            ..AddressInfo::default()
+        },
+        interface: "eth0".into(),
+        state: serde_json::from_value(with(window(), json!({"packets": 1042}))).unwrap(),
+        rates: None,
+        known: NodeEstimate {
+            sent: of(40),
+            received: of(2),
+            fan_out: fan(),
+            fan_in: fan(),
+            services: Some(NodeServices {
+                sent: serde_json::from_value(json!([with(
+                    json!({"protocol": "udp", "port": 53}),
+                    numbers(7, 0)
+                )]))
+                .unwrap(),
+                received: Vec::new(),
+            }),
+        },
+        peers: vec![Peer {
+            ip: "10.9.9.9".parse().unwrap(),
+            name: Some("branch".into()),
+            info: AddressInfo {
+                asn: Some(64500),
+                country: Some("DE".into()),
+                ..AddressInfo::default()
+            },
+            sent: Some(of(33)),
+            received: Some(of(1)),
+            rates: RowRates::default(),
+        }],
     }
 }
 
 fn state() -> State {
     let wanted = Wanted {
-        interface: None,
+        interfaces: Chosen::Busiest,
         window: WindowName::Current,
-        by: By::Packets,
-        node: None,
+        order: Order::Window(By::Packets),
+        rows: 1,
+        opened: None,
+        missing: None,
     };
     let mut state = State::new("here:9732", &wanted, Units::Readable);
-    state.hear(Ok(news(wanted, [500, 400])));
+    hear(&mut state);
     state
+}
+
+/// What the agent answers to what is wanted now.
+fn hear(state: &mut State) {
+    let wanted = state.wanted();
+    state.hear(Ok(news(wanted, [500, 400])));
 }
 
 fn press(state: &mut State, keys: &str) -> Then {
@@ -178,12 +266,14 @@ fn an_interval_is_shown_where_it_is_no_point() {
 #[test]
 fn every_tab_has_its_rows_at_every_size() {
     for (key, part) in [
-        ("2", "10.0.0.1"),
-        ("3", "10.0.0.2"),
-        ("4", "10.0.0.67"),
-        ("5", "no packets in this window yet"),
-        ("6", "office"),
-        ("7", "eth1"),
+        ("2", "no packets in this window yet"),
+        ("3", "10.0.0.1"),
+        ("4", "10.0.0.2"),
+        ("5", "tcp/443 https"),
+        ("6", "10.0.0.67"),
+        ("7", "10.0.0.4"),
+        ("8", "office"),
+        ("9", "eth1"),
         ("?", "Ctrl-C"),
     ] {
         let mut state = state();
@@ -212,8 +302,8 @@ fn every_tab_has_its_rows_at_every_size() {
 #[test]
 fn the_tabs_go_round() {
     let mut state = state();
-    press(&mut state, "\t\t\t");
-    assert!(screen(&mut state).contains("sends to"));
+    press(&mut state, "\t\t\t\t\t");
+    assert!(screen(&mut state).contains("fan-out"));
     press(&mut state, "\t\t\t\t");
     assert!(screen(&mut state).contains("> 10.0.0.1"));
 }
@@ -224,9 +314,9 @@ fn sorting_goes_from_column_to_column_and_asks_for_the_heaviest_by_it() {
     assert!(screen(&mut state).contains("packets▼"));
     press(&mut state, "s");
     assert!(screen(&mut state).contains("bytes▼"));
-    assert_eq!(state.wanted().by, By::Bytes);
+    assert_eq!(state.wanted().order, Order::Window(By::Bytes));
     press(&mut state, "S");
-    assert_eq!(state.wanted().by, By::Packets);
+    assert_eq!(state.wanted().order, Order::Window(By::Packets));
     press(&mut state, "r");
     let text = screen(&mut state);
     assert!(
@@ -274,21 +364,24 @@ fn an_address_opens_its_peers_and_esc_goes_back() {
     let mut state = state();
     press(&mut state, "→\n");
     let ip: IpAddr = "10.0.0.2".parse().unwrap();
-    assert_eq!(state.wanted().node, Some(ip));
+    assert_eq!(state.wanted().opened, Some(Opened::Node(ip)));
     assert!(screen(&mut state).contains("asking …"));
-    let wanted = state.wanted();
-    state.hear(Ok(news(wanted, [500, 400])));
-    let text = screen(&mut state);
+    hear(&mut state);
+    let text = drawn(&mut state, (120, 24), true).0.join("\n");
+    assert!(
+        text.contains("1042 packets (104"),
+        "the window of this answer: {text}"
+    );
     for part in [
-        "peers of 10.0.0.2",
+        "peers of 10.0.0.2 (www.example)",
         "40 packets, exact",
         "to 2 addresses",
-        "10.9.9.9 (branch)",
+        "10.9.9.9 (branch, AS64500, DE)",
     ] {
         assert!(text.contains(part), "{text}");
     }
     press(&mut state, "\x1b");
-    assert_eq!(state.wanted().node, None);
+    assert_eq!(state.wanted().opened, None);
     assert!(screen(&mut state).contains("> 10.0.0.1"));
 }
 
@@ -339,9 +432,9 @@ fn q_and_control_c_quit() {
 fn an_interface_is_chosen() {
     let mut state = state();
     press(&mut state, "i");
-    assert_eq!(state.wanted().interface.as_deref(), Some("eth1"));
+    assert_eq!(state.wanted().interfaces, Chosen::One("eth1".into()));
     press(&mut state, "I7\n");
-    assert_eq!(state.wanted().interface.as_deref(), Some("eth0"));
+    assert_eq!(state.wanted().interfaces, Chosen::One("eth0".into()));
     press(&mut state, "w");
     assert_eq!(state.wanted().window, WindowName::Last);
 }

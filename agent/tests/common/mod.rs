@@ -4,6 +4,8 @@
 pub mod dashboards;
 #[path = "../../src/decode/testing/frame.rs"]
 pub mod frame;
+#[path = "../../src/lookup/testing.rs"]
+pub mod mmdb;
 pub mod net;
 #[path = "../../src/decode/testing/packets.rs"]
 pub mod packets;
@@ -12,22 +14,28 @@ pub mod tls;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use etherparse::PacketBuilder;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_crane-agent");
 
+/// The longest that something may take which takes a moment, on a machine that is busy with
+/// other things.
+pub const MOMENT: Duration = Duration::from_secs(30);
+/// The longest that anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// All commands.
-pub const COMMANDS: [&str; 11] = [
+pub const COMMANDS: [&str; 10] = [
     "run",
     "replay",
-    "eval",
-    "train",
     "query",
     "top",
+    "export",
     "interfaces",
     "check-config",
     "sample",
@@ -124,7 +132,7 @@ pub fn free_port() -> u16 {
 /// An HTTP GET on loopback; status line and body.
 pub fn get(port: u16, path: &str) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    stream.set_read_timeout(Some(MOMENT)).ok()?;
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -161,17 +169,14 @@ pub fn other_weights() -> Vec<u8> {
     [&padded[..], head, &[b' '; 8], data].concat()
 }
 
-/// Asks again until there is an answer, 15 seconds at most.
+/// Asks again until there is an answer, a minute at most.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(
-            start.elapsed() < Duration::from_secs(15),
-            "waited in vain for {what}"
-        );
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -232,13 +237,20 @@ impl Running {
         1024 * kilobytes.parse::<u64>().unwrap()
     }
 
-    /// Reads standard error until a line contains `text`; returns that line.
+    /// Reads standard error until a line contains `text`, a minute at most; returns that line.
     pub fn wait_for_line(&mut self, text: &str) -> String {
         let (mut seen, mut line) = (String::new(), Vec::new());
         let stderr = self.0.stderr.as_mut().unwrap();
+        let until = Instant::now() + PATIENCE;
+        let has_more = |stderr: &ChildStderr| {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).unwrap();
+            let mut waits = [PollFd::new(stderr, PollFlags::IN)];
+            rustix::event::poll(&mut waits, Some(&left)).unwrap() > 0
+        };
         // Byte by byte: a buffer would take the next lines with it.
         let mut byte = [0];
-        while stderr.read_exact(&mut byte).is_ok() {
+        while has_more(stderr) && stderr.read_exact(&mut byte).is_ok() {
             line.extend(byte);
             if line.ends_with(b"\n") {
                 let whole = String::from_utf8_lossy(&line).into_owned();

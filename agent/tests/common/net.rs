@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{AGENT, Running, eventually, get, workspace};
 use serde_json::Value;
@@ -107,6 +108,8 @@ impl Cable {
     pub fn command(side: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", side, program]);
+        // Windows end at multiples of their length: one of a minute might end in any test.
+        command.env("CRANE_WINDOW_LENGTH", "366d");
         command
     }
 
@@ -165,6 +168,13 @@ impl Drop for Cable {
             let _ = Command::new("ip").args(["netns", "delete", side]).status();
         }
     }
+}
+
+/// Waits for the start of the next window of so many seconds.
+pub fn wait_for_window(length: u64) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let into = now.as_secs_f64() % length as f64;
+    std::thread::sleep(Duration::from_secs_f64(length as f64 - into));
 }
 
 /// Notes that this test does not run; `make test` ends with the list. Where

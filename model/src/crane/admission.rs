@@ -1,10 +1,11 @@
-//! Admission: who is counted in the crown and who in the layers.
+//! Admission: which edges are counted in the crown and which in the layers.
 //!
-//! An edge in the crown is counted there, all others in the layers. One that
-//! outgrows the lightest entry of its bucket changes places with it: the layers
-//! are rid of it, or keep what it left as an upper bound of what it had, and
-//! hold what the other one has had. So nothing is counted twice, and where
-//! layers guarantee their bounds, every edge has one, always.
+//! An edge that has an entry in the crown is counted there, every other edge in the
+//! layers. An edge that outranks the lightest entry of its bucket takes its place. Layers
+//! that can subtract remove the packets of the admitted edge; the others keep them as an
+//! upper bound of what it had before. The layers take over the count of the evicted
+//! entry. So no packet is counted twice, and where layers guarantee their bounds, every
+//! edge has a guaranteed bound at any time.
 
 use std::sync::OnceLock;
 
@@ -12,97 +13,48 @@ use crate::Result;
 use crate::arrival::Arrival;
 use crate::codes::Codes;
 use crate::crown::{BYTES_PER_PACKET, Count, Crown};
-use crate::layers::{Allotment, Bounds, Layers};
+use crate::layers::{Allotment, BoundsKind, Layers};
 use crate::name::{AnyName, Name};
 use crate::sample::Sample;
+use crate::scratch::{Moved, Scratch};
 use crate::sizes::{LearntSizes, PacketSizes};
 use crate::table::Total;
 use crate::witnesses::Witnesses;
 
-/// Edges stored between two looks at the noise.
+/// The noise of the layers is measured again after so many stored edges.
 const NOISE_EVERY: usize = 4096;
 
-/// Buckets of the crown that are fetched at once.
+/// Buckets of the crown that are prefetched together.
 const AHEAD: usize = 32;
 
-/// A crown over layers. See the head of this module.
+/// A crown above layers.
 pub(crate) struct Layered {
     pub(super) codes: Codes,
     pub(super) crown: Crown,
     pub(super) witnesses: Witnesses,
     pub(super) layers: Box<dyn Layers>,
-    /// Packets that no entry of the crown has counted, if sums are asked for.
+    /// A sample of all packets that no present entry of the crown has counted. `None` if
+    /// sums are not asked for.
     pub(super) sample: Option<Sample>,
-    /// All that was stored.
+    /// All packets and bytes stored so far.
     pub(super) total: Total,
-    /// What an edge that is not in the crown has had at most, see `unnamed`.
+    /// Upper bounds for every edge without an entry in the crown, see `unnamed`.
     pub(super) unnamed: Total,
-    worth: Bounds,
-    /// What packets weigh.
+    bounds_kind: BoundsKind,
+    /// The smallest and the largest packet sizes.
     pub(super) sizes: PacketSizes,
-    /// What those of the layers weigh, worked out once after a store.
+    /// Packet sizes of the edges in the layers, computed on demand after a store.
     pub(super) learnt_sizes: OnceLock<LearntSizes>,
-    /// Counts of the witnesses, smallest first, sorted once after a store.
+    /// Packets of the witnesses in ascending order, computed on demand after a store.
     pub(super) witness_counts: OnceLock<Vec<u64>>,
-    /// No crown entry ranks below this.
+    /// No entry of the crown ranks below this.
     floor: u64,
     since_noise: usize,
     since_floor: usize,
-    scratch: Scratch,
-}
-
-/// Memory of [`Layered::store`] that is kept from batch to batch.
-#[derive(Default)]
-struct Scratch {
-    /// Arrivals that outrank the lightest of the crown by themselves.
-    heavy: Vec<u32>,
-    rest: Rest,
-    moved: Moved,
-}
-
-/// Arrivals of a batch that the crown has no place for.
-#[derive(Default)]
-struct Rest {
-    /// Where they stand in the batch.
-    at: Vec<u32>,
-    ids: Vec<u64>,
-    packets: Vec<u64>,
-    /// Their bounds, once they are in the layers.
-    bounds: Vec<u64>,
-}
-
-/// Edges that changed places.
-#[derive(Default)]
-struct Moved {
-    /// Who was admitted, and how many of its packets are in the layers.
-    ids: Vec<u64>,
-    packets: Vec<u64>,
-    /// Who had to make room.
-    gone: Vec<(AnyName, Count)>,
-}
-
-impl Rest {
-    fn push<N>(&mut self, at: u32, arrival: &Arrival<N>) {
-        self.at.push(at);
-        self.ids.push(arrival.id);
-        self.packets.push(arrival.packets);
-    }
-}
-
-impl Scratch {
-    fn clear(&mut self) {
-        self.heavy.clear();
-        self.rest.at.clear();
-        self.rest.ids.clear();
-        self.rest.packets.clear();
-        self.moved.ids.clear();
-        self.moved.packets.clear();
-        self.moved.gone.clear();
-    }
 }
 
 impl Layered {
-    /// Nothing in it yet.
+    /// An empty crown and empty layers.
     pub(super) fn new(allotment: Allotment, codes: Codes, sample: Option<Sample>) -> Self {
         let Allotment {
             crown,
@@ -111,7 +63,7 @@ impl Layered {
         } = allotment;
         Self {
             codes,
-            worth: layers.worth(),
+            bounds_kind: layers.bounds_kind(),
             floor: crown.floor(),
             crown,
             witnesses,
@@ -124,29 +76,27 @@ impl Layered {
             witness_counts: OnceLock::new(),
             since_noise: 0,
             since_floor: 0,
-            scratch: Scratch::default(),
         }
     }
 
-    /// Takes note of what came into crown and layers from elsewhere.
-    pub(super) fn begin(&mut self) {
+    /// Updates cached values after crown and layers were filled from elsewhere.
+    pub(super) fn refresh(&mut self) {
         self.floor = self.crown.floor();
         self.invalidate();
     }
 
-    /// Forgets what was worked out for answers.
+    /// Drops the values that were computed for answers.
     fn invalidate(&mut self) {
         self.layers.invalidate();
         self.learnt_sizes.take();
         self.witness_counts.take();
     }
 
-    /// The next batch looks at the noise.
-    pub(super) fn expect_noise(&mut self) {
+    /// Makes the next batch measure the noise.
+    pub(super) fn measure_noise_next(&mut self) {
         self.since_noise = NOISE_EVERY;
     }
 
-    /// The layers.
     pub(crate) fn layers(&self) -> &dyn Layers {
         &*self.layers
     }
@@ -158,54 +108,67 @@ impl Layered {
         self.layers.memory_bytes() + named + sample
     }
 
-    /// Takes note of packets that were stored, wherever that will be.
-    pub(super) fn note(&mut self, id: u64, packets: u64, bytes: u64) {
-        self.witnesses.note(id, packets, bytes);
-        self.sizes.note(packets, bytes);
+    /// Records packets in the totals and the witnesses, before it is decided whether
+    /// crown or layers count them.
+    pub(super) fn record(&mut self, id: u64, packets: u64, bytes: u64) {
+        self.witnesses.record(id, packets, bytes);
+        self.sizes.record(packets, bytes);
         self.total.packets = self.total.packets.saturating_add(packets);
         self.total.bytes = self.total.bytes.saturating_add(bytes);
     }
 
     /// Stores a batch in which no edge occurs twice.
-    pub(super) fn store<N: Name>(&mut self, batch: &[Arrival<N>]) -> Result<()> {
+    pub(super) fn store<N: Name>(
+        &mut self,
+        batch: &[Arrival<N>],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         self.invalidate();
-        let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
-        self.count_crowned(batch, &mut scratch);
-        let Scratch { heavy, rest, moved } = &mut scratch;
+        self.count_crowned(batch, scratch);
+        let Scratch {
+            named,
+            heavy,
+            rest,
+            moved,
+            cells,
+        } = scratch;
         if !heavy.is_empty() {
             let ids = heavy.iter().map(|at| batch[*at as usize].id);
             let bounds = self.layers.bounds(&ids.collect::<Vec<u64>>())?;
             for (at, before) in heavy.iter().zip(bounds) {
                 let arrival = &batch[*at as usize];
-                if !self.admit(arrival, before, arrival.packets, moved) {
+                if self.admit(arrival, before, arrival.packets, moved) {
+                    named.push(*at);
+                } else {
                     rest.push(*at, arrival);
                 }
             }
         }
         if !rest.at.is_empty() {
             self.layers
-                .add(&rest.ids, &rest.packets, &mut rest.bounds)?;
-            self.look_at_noise(rest.at.len())?;
+                .add(&rest.ids, &rest.packets, &mut rest.bounds, cells)?;
+            self.measure_noise(rest.at.len())?;
             for (at, bound) in rest.at.iter().zip(&rest.bounds) {
                 let arrival = &batch[*at as usize];
                 let admitted =
                     !self.is_light(arrival, *bound) && self.admit(arrival, *bound, 0, moved);
                 if admitted {
+                    named.push(*at);
                     continue;
                 }
-                self.unnamed.note_rejected(arrival, *bound, &self.sizes);
+                self.unnamed
+                    .raise_for_rejected(arrival, *bound, &self.sizes);
                 if let Some(sample) = &mut self.sample {
                     sample.offer(&arrival.name, arrival.packets, arrival.bytes);
                 }
             }
         }
-        self.change_places(moved)?;
-        self.scratch = scratch;
-        Ok(())
+        self.apply_moves(moved)
     }
 
-    /// Counts what is in the crown, and sorts out the rest.
+    /// Counts the arrivals that have an entry in the crown and divides the others into
+    /// `heavy` and `rest`.
     fn count_crowned<N: Name>(&mut self, batch: &[Arrival<N>], scratch: &mut Scratch) {
         for (at, arrival) in (0..).zip(batch) {
             if (at as usize).is_multiple_of(AHEAD) {
@@ -217,13 +180,14 @@ impl Layered {
                 continue;
             }
             let id = arrival.id;
-            self.note(id, arrival.packets, arrival.bytes);
+            self.record(id, arrival.packets, arrival.bytes);
             let (crown, spot) = (&mut self.crown, self.codes.spot(id));
             if crown.count(spot, &arrival.name, arrival.packets, arrival.bytes) {
+                scratch.named.push(at);
                 continue;
             }
-            // One that outranks the lightest by this batch alone goes to the
-            // crown without leaving a trace in the layers.
+            // An edge that outranks the lightest entry with the packets of this batch
+            // alone is admitted without being stored in the layers first.
             let rank = Count::exact(arrival.packets, arrival.bytes).rank();
             if self.outranks::<N>(rank, spot) {
                 scratch.heavy.push(at);
@@ -233,25 +197,25 @@ impl Layered {
         }
     }
 
-    /// Whether a name of this rank would be admitted at this spot.
+    /// Whether an edge with this rank would be admitted at this spot.
     #[inline(always)]
     pub(super) fn outranks<N: Name>(&self, rank: u64, spot: u64) -> bool {
-        rank > self.floor && rank > self.crown.lightest::<N>(spot)
+        self.crown.admits::<N>(spot, rank, self.floor)
     }
 
-    /// Whether an edge is below the floor of the crown, as most are, whatever
-    /// of its bound is noise.
+    /// Whether an edge is certainly below the floor of the crown, as most edges are, even
+    /// if nothing of its bound is noise.
     fn is_light<N>(&self, arrival: &Arrival<N>, bound: u64) -> bool {
-        // Packets of the usual size weigh no more than others.
+        // Packets of at most this size do not add to the rank.
         let usual = BYTES_PER_PACKET.saturating_mul(arrival.packets);
         let bytes = || bound.saturating_mul(arrival.bytes);
         bound <= self.floor
             && (arrival.bytes <= usual || bytes() <= self.floor.saturating_mul(usual))
     }
 
-    /// Moves an edge that outranks the lightest of its bucket to the crown, and
-    /// says whether it did. The layers know of no more than `known` packets, and
-    /// have not seen `unseen` of those that arrived.
+    /// Moves an edge to the crown if it outranks the lightest entry of its bucket, and
+    /// returns whether it did. `known` is the upper bound that the layers have for the
+    /// edge; `unseen` of the packets that arrived are not yet stored in the layers.
     fn admit<N: Name>(
         &mut self,
         arrival: &Arrival<N>,
@@ -261,7 +225,8 @@ impl Layered {
     ) -> bool {
         let spot = self.codes.spot(arrival.id);
         let bound = known.saturating_add(unseen);
-        // Most are not heavy enough even if all of it were their own.
+        // First a cheap test: most edges are not heavy enough even if the whole bound
+        // were their own.
         let mean_bytes = match arrival.packets {
             0 | 1 => arrival.bytes,
             packets => arrival.bytes.div_ceil(packets),
@@ -271,9 +236,9 @@ impl Layered {
             return false;
         }
         let noise = self.layers.noise(bound).middle;
-        let mut count = match self.worth {
-            Bounds::Guaranteed => count_on_admission(arrival, bound, noise),
-            Bounds::Likely => {
+        let mut count = match self.bounds_kind {
+            BoundsKind::Guaranteed => count_on_admission(arrival, bound, noise),
+            BoundsKind::Likely => {
                 let lightest = self.crown.lightest::<N>(spot);
                 likely_count_on_admission(arrival, bound, noise, lightest)
             }
@@ -284,37 +249,38 @@ impl Layered {
         let admitted = self.outranks::<N>(count.rank(), spot);
         if admitted {
             self.crown
-                .admit(spot, &arrival.name, count, &mut moved.gone);
+                .admit(spot, &arrival.name, count, &mut moved.evicted);
             moved.ids.push(arrival.id);
             moved.packets.push(count.packets - unseen);
         }
         admitted
     }
 
-    /// The layers are rid of who was admitted and hold what the others have had.
-    fn change_places(&mut self, moved: &Moved) -> Result<()> {
+    /// Applies the moves of a batch: the layers give up the packets of admitted edges and
+    /// take over the counts of evicted entries.
+    fn apply_moves(&mut self, moved: &Moved) -> Result<()> {
         self.layers.take(&moved.ids, &moved.packets)?;
-        let gone = moved.gone.iter();
-        for (name, count) in gone.clone() {
-            self.unnamed.note_gone(count, &self.sizes);
-            self.offer_gone(name, count);
+        let evicted = moved.evicted.iter();
+        for (name, count) in evicted.clone() {
+            self.unnamed.raise_for_evicted(count, &self.sizes);
+            self.offer_evicted(name, count);
         }
-        let ids: Vec<u64> = gone
+        let ids: Vec<u64> = evicted
             .clone()
             .map(|(name, _)| self.codes.id_of_any(name))
             .collect();
-        let totals: Vec<u64> = gone
-            .map(|(_, count)| match self.worth {
-                Bounds::Guaranteed => count.bound(),
-                Bounds::Likely => count.packets,
+        let totals: Vec<u64> = evicted
+            .map(|(_, count)| match self.bounds_kind {
+                BoundsKind::Guaranteed => count.bound(),
+                BoundsKind::Likely => count.packets,
             })
             .collect();
         self.layers.put(&ids, &totals)
     }
 
-    /// What the crown had counted of who had to go. What it had before that was
-    /// offered when it came.
-    pub(super) fn offer_gone(&mut self, name: &AnyName, count: &Count) {
+    /// Offers the packets that the crown has counted of an evicted edge to the sample.
+    /// The packets that the edge had before its admission were offered when they arrived.
+    pub(super) fn offer_evicted(&mut self, name: &AnyName, count: &Count) {
         if let Some(sample) = &mut self.sample {
             let (packets, bytes) = (count.counted(), count.bytes);
             match name {
@@ -324,26 +290,26 @@ impl Layered {
         }
     }
 
-    /// Now and then: the bound of pairs that never occurred, and the floor of
-    /// the crown.
-    fn look_at_noise(&mut self, stored: usize) -> Result<()> {
+    /// From time to time, updates the noise of the layers and the floor of the crown.
+    fn measure_noise(&mut self, stored: usize) -> Result<()> {
         self.since_noise += stored;
         self.since_floor += stored;
-        // A look at all places, which must not cost more than storing does.
-        if self.since_floor >= NOISE_EVERY.max(4 * self.crown.places()) {
+        // This reads all entries, which must not cost more than storing does.
+        if self.since_floor >= NOISE_EVERY.max(4 * self.crown.slots()) {
             self.since_floor = 0;
             self.floor = self.crown.floor();
         }
         if self.since_noise >= NOISE_EVERY {
             self.since_noise = 0;
-            self.layers.look_at_noise()?;
+            self.layers.measure_noise()?;
         }
         Ok(())
     }
 }
 
-/// The layers say at most `bound`, of which `noise` is usually not the edge's
-/// own. Of bytes they know nothing: what it had before is guessed, to rank by.
+/// The count that an edge is admitted with. The layers give the upper bound `bound`, of
+/// which `noise` usually belongs to other edges. The layers do not count bytes, so the
+/// bytes before the admission are guessed, for ranking only.
 fn count_on_admission<N>(arrival: &Arrival<N>, bound: u64, noise: u64) -> Count {
     let packets = bound.saturating_sub(noise).max(arrival.packets);
     let earlier = packets - arrival.packets;
@@ -357,9 +323,9 @@ fn count_on_admission<N>(arrival: &Arrival<N>, bound: u64, noise: u64) -> Count 
     }
 }
 
-/// The same where bounds can be wrong without limit. They are believed no
-/// further than the rank of the lightest: no admission then adds more to the
-/// crown than the packets that arrived, as in Space-Saving.
+/// The same for layers whose bounds may be far too high. The bound is believed up to the
+/// rank of the lightest entry only, so an admission never adds more to the crown than the
+/// packets that arrived, as in Space-Saving.
 fn likely_count_on_admission<N>(
     arrival: &Arrival<N>,
     bound: u64,

@@ -1,40 +1,44 @@
-//! Answers of crown and layers. The crown counts by itself; only who is not
-//! there is looked for in the layers. Witnesses are known exactly, wherever
-//! they are, unless anyone may know the secret: then two edges can have been made
-//! to have one id, and a witness has counted the packets of both.
+//! Answers from crown and layers.
+//!
+//! An edge with an entry in the crown is answered from there, every other edge from the
+//! layers. The exact count of a witness replaces either answer. The exception is a public
+//! secret: whoever knows it can make two edges with the same id, and the witness then
+//! counts the packets of both, so its count is only an upper bound.
 
 use super::Layered;
 use crate::Result;
 use crate::answer::{Amount, Flow};
 use crate::crown::{Count, MOST_BYTES};
-use crate::layers::{Bounds, Likely};
+use crate::layers::{BoundsKind, LayerEstimate};
 use crate::name::Name;
 use crate::sizes::LearntSizes;
 use crate::witnesses::UncrownedWitnesses;
 
 impl Layered {
-    /// What is known of each of these edges.
+    /// Packets and bytes of each of these edges.
     pub(super) fn flows<N: Name>(&self, names: &[N]) -> Result<Vec<Flow<N>>> {
-        let places: Vec<_> = names.iter().map(|name| self.place(name)).collect();
-        let below = places.iter().filter(|(_, count)| count.is_none());
+        let found: Vec<_> = names.iter().map(|name| self.lookup(name)).collect();
+        let below = found.iter().filter(|(_, count)| count.is_none());
         let below: Vec<u64> = below.map(|(id, _)| *id).collect();
         let mut estimates = self.estimates(&below)?.into_iter();
         let sizes = self.learnt_sizes()?;
-        let answers = names.iter().zip(places);
+        let answers = names.iter().zip(found);
         Ok(answers
             .map(|(name, (id, count))| {
                 let flow = match count {
-                    Some(count) => self.of_crown(*name, &count),
-                    None => self.of_layers(*name, &estimates.next().unwrap_or_default(), sizes),
+                    Some(count) => self.flow_from_crown(*name, &count),
+                    None => {
+                        self.flow_from_layers(*name, &estimates.next().unwrap_or_default(), sizes)
+                    }
                 };
                 self.with_witness(flow, id)
             })
             .collect())
     }
 
-    /// The same with what a witness says of the edge, if it is one. Under a public
-    /// secret the witness is believed, but it guarantees only that the edge has had
-    /// no more.
+    /// Replaces an answer by the count of the witness with this id, if there is one.
+    /// Under a public secret that count is the estimate and a guaranteed upper end, but
+    /// not a guaranteed lower end.
     fn with_witness<K>(&self, flow: Flow<K>, id: u64) -> Flow<K> {
         let Some(total) = self.witnesses.total(id) else {
             return flow;
@@ -53,13 +57,13 @@ impl Layered {
         }
     }
 
-    /// The count between these that edges have, where all have one of few. Asked
-    /// of the layers only if a witness has such a one: hardly any is as heavy as
-    /// the crown, and to ask takes a look at all cells.
+    /// If the edges of the stream have few different counts, the one between `counted`
+    /// and `bound`. The layers are asked only if a witness has such a count: witnesses
+    /// are hardly ever as heavy as edges of the crown, and the question reads all cells.
     fn known_count(&self, counted: u64, bound: u64) -> Result<Option<u64>> {
         let counts = self.witness_counts.get_or_init(|| {
-            let heard = self.witnesses.heard().iter();
-            let mut counts: Vec<u64> = heard.map(|witness| witness.packets).collect();
+            let usable = self.witnesses.usable().iter();
+            let mut counts: Vec<u64> = usable.map(|witness| witness.packets).collect();
             counts.sort_unstable();
             counts
         });
@@ -70,11 +74,11 @@ impl Layered {
         self.layers.known_count(bound, &|| self.uncrowned())
     }
 
-    pub(super) fn estimates(&self, ids: &[u64]) -> Result<Vec<Likely>> {
+    pub(super) fn estimates(&self, ids: &[u64]) -> Result<Vec<LayerEstimate>> {
         self.layers.estimates(ids, &|| self.uncrowned())
     }
 
-    /// What packets of the layers weigh.
+    /// Packet sizes of the edges in the layers, learnt from the witnesses.
     fn learnt_sizes(&self) -> Result<&LearntSizes> {
         if let Some(sizes) = self.learnt_sizes.get() {
             return Ok(sizes);
@@ -88,22 +92,23 @@ impl Layered {
         Ok(self.learnt_sizes.get_or_init(|| sizes))
     }
 
-    /// What the crown says: what it counted is certain, what was before is not.
-    fn of_crown<K>(&self, key: K, count: &Count) -> Flow<K> {
+    /// The answer of the crown. The packets counted since the admission are exact, those
+    /// before are estimated.
+    fn flow_from_crown<K>(&self, key: K, count: &Count) -> Flow<K> {
         let (counted, bound) = (count.counted(), count.bound());
         let earlier_at_most = bound - counted;
         let earlier_low = earlier_at_most.saturating_sub(self.layers.noise(earlier_at_most).high);
         let ends = self.guaranteed(counted, (bound < u64::MAX).then_some(bound));
         let known = match earlier_at_most {
             0 => None,
-            // Without an answer, what was believed on admission is one.
+            // If this fails, the estimate made on admission is used.
             _ => self.known_count(counted, bound).unwrap_or_default(),
         };
         let estimate = known.unwrap_or(count.packets);
         let likely = [(counted + earlier_low).min(estimate), estimate, bound];
         let packets = Amount::within(ends, likely);
 
-        // Packets before are taken for as large as those that were counted.
+        // Packets before the admission are assumed to be as large as those counted since.
         let (smallest, largest) = (self.sizes.least.min(self.sizes.most), self.sizes.most);
         let mean = count.mean_bytes().clamp(smallest as f64, largest as f64);
         let all_counted = count.bytes < MOST_BYTES;
@@ -126,8 +131,9 @@ impl Layered {
         }
     }
 
-    /// What layers say. Of bytes they know nothing, but what packets weigh.
-    fn of_layers<K>(&self, key: K, likely: &Likely, sizes: &LearntSizes) -> Flow<K> {
+    /// The answer of the layers. They do not count bytes; these follow from the packets
+    /// and the learnt packet sizes.
+    fn flow_from_layers<K>(&self, key: K, likely: &LayerEstimate, sizes: &LearntSizes) -> Flow<K> {
         let packets = Amount::within(self.guaranteed(0, likely.at_most), likely.packets);
         let (least, most) = self.sizes.ends(0, likely.at_most);
         let size = sizes.of(packets.estimate);
@@ -147,55 +153,55 @@ impl Layered {
         }
     }
 
-    /// Ends that are certain, where layers guarantee any.
+    /// Guaranteed ends. Both are `None` if the layers guarantee nothing.
     fn guaranteed(&self, least: u64, most: Option<u64>) -> (Option<u64>, Option<u64>) {
-        match self.layers.worth() {
-            Bounds::Guaranteed => (Some(least), most),
-            Bounds::Likely => (None, None),
+        match self.layers.bounds_kind() {
+            BoundsKind::Guaranteed => (Some(least), most),
+            BoundsKind::Likely => (None, None),
         }
     }
 
     /// The upper bound of each of these edges.
     pub(super) fn bounds<N: Name>(&self, names: &[N]) -> Result<Vec<u64>> {
-        let places: Vec<_> = names.iter().map(|name| self.place(name)).collect();
-        let below = places.iter().filter(|(_, count)| count.is_none());
+        let found: Vec<_> = names.iter().map(|name| self.lookup(name)).collect();
+        let below = found.iter().filter(|(_, count)| count.is_none());
         let below: Vec<u64> = below.map(|(id, _)| *id).collect();
         let mut bounds = self.layers.bounds(&below)?.into_iter();
         let bound = |(_, count): (u64, Option<Count>)| match count {
             Some(count) => count.bound(),
             None => bounds.next().unwrap_or_default(),
         };
-        Ok(places.into_iter().map(bound).collect())
+        Ok(found.into_iter().map(bound).collect())
     }
 
-    /// The id of an edge, and what the crown has of it.
-    pub(crate) fn place<N: Name>(&self, name: &N) -> (u64, Option<Count>) {
+    /// The id of an edge, and its count if it has an entry in the crown.
+    pub(crate) fn lookup<N: Name>(&self, name: &N) -> (u64, Option<Count>) {
         let id = self.codes.id(name);
         (id, self.crown.get(self.codes.spot(id), name))
     }
 
-    /// All edges of the crown that have a name of this kind.
+    /// All edges of the crown with a name of this length.
     pub(super) fn named<N: Name>(&self) -> impl Iterator<Item = Flow<N>> {
         let entries = self.crown.entries();
         entries.filter_map(|(name, count)| {
-            let flow = self.of_crown(N::of(name)?, &count);
+            let flow = self.flow_from_crown(N::of(name)?, &count);
             Some(self.with_witness(flow, self.codes.id_of_any(&name)))
         })
     }
 
-    /// The names of this kind in the crown.
+    /// The names of this length in the crown.
     pub(super) fn names<N: Name>(&self) -> impl Iterator<Item = N> {
         self.crown.entries().filter_map(|(name, _)| N::of(name))
     }
 
-    /// The witnesses that only the layers know.
+    /// The witnesses that have no entry in the crown.
     pub(crate) fn uncrowned(&self) -> UncrownedWitnesses {
         let crowned = self.crown.entries();
         let crowned = crowned.map(|(name, _)| self.codes.id_of_any(&name));
         let mut crowned: Vec<u64> = crowned.filter(|id| *id < self.witnesses.limit()).collect();
         crowned.sort_unstable();
-        let heard = self.witnesses.heard().iter();
-        let below = heard.filter(|witness| crowned.binary_search(&witness.id).is_err());
+        let usable = self.witnesses.usable().iter();
+        let below = usable.filter(|witness| crowned.binary_search(&witness.id).is_err());
         UncrownedWitnesses {
             witnesses: below.copied().collect(),
             distinct: self.witnesses.distinct(),

@@ -1,20 +1,21 @@
-//! Growth: a full table becomes a larger one, or layers.
+//! Growth: replacing a full table by a larger one, or by a crown and layers.
 //!
-//! Names and counts of a table are all known when it is poured, so layers that
-//! were grown into are as good as layers from the start. While it is poured
-//! both are there: twice the memory, for milliseconds.
+//! A table knows all names and exact counts, so layers that are filled from a table are
+//! as accurate as layers that were used from the start. While entries are moved, the old
+//! and the new store exist at the same time: twice the memory, for some milliseconds.
 
 use super::{Crane, Layered, Store};
 use crate::Result;
 use crate::crown::Count;
+use crate::layers::Layers;
 use crate::name::{Narrow, Wide};
 use crate::sample::Sample;
-use crate::table::{Kept, Tables};
+use crate::table::{TableKey, Tables};
 
 impl Crane {
     /// Makes the table of names of this kind larger; where there is no memory
     /// for that, or no use in it, layers take its place.
-    pub(super) fn grow<N: Kept>(&mut self) -> Result<()> {
+    pub(super) fn grow<N: TableKey>(&mut self, pause: &mut dyn FnMut()) -> Result<()> {
         let Store::Tables(tables) = &mut self.store else {
             return Ok(());
         };
@@ -26,29 +27,43 @@ impl Crane {
         }
         let bytes = self.allowance.reach_most();
         if let Store::Tables(tables) = &self.store {
-            self.store = Store::Layered(self.poured(bytes, tables)?);
+            self.store = Store::Layered(self.filled_from(bytes, tables, pause)?);
         }
         Ok(())
     }
 
     /// Crown and layers of `bytes` that hold what is in `tables`.
-    pub(super) fn poured(&self, bytes: usize, tables: &Tables) -> Result<Layered> {
+    pub(super) fn filled_from(
+        &self,
+        bytes: usize,
+        tables: &Tables,
+        pause: &mut dyn FnMut(),
+    ) -> Result<Layered> {
         let mut layered = self.empty_layers(bytes)?;
-        layered.pour(tables)?;
+        layered.take_over_tables(tables, pause)?;
         Ok(layered)
     }
 
-    /// Crown and layers of `bytes` without an edge.
+    /// Empty crown and layers of `bytes` bytes.
     pub(super) fn empty_layers(&self, bytes: usize) -> Result<Layered> {
-        let room = match self.sampled {
-            true => Sample::room_in(bytes, self.profile.least()),
+        let budget = match self.sampled {
+            true => Sample::budget_in(bytes, self.profile.least()),
             false => 0,
         };
-        let sample = self.sampled.then(|| Sample::new(room, self.codes.sample()));
-        let allotment = self.profile.layers.allot(&self.codes, bytes - room)?;
+        let sample = self
+            .sampled
+            .then(|| Sample::new(budget, self.codes.sample()));
+        let allotment = self.profile.layers.allot(&self.codes, bytes - budget)?;
         Ok(Layered::new(allotment, self.codes.clone(), sample))
     }
 }
+
+/// Edges that are put into the layers at once. Layers may store in batches, so that this
+/// is a multiple of theirs.
+const AT_ONCE: usize = 1 << 16;
+
+/// Edges looked at between two pauses.
+const PAUSE_EVERY: usize = 1 << 12;
 
 /// Edges on their way to the layers.
 #[derive(Default)]
@@ -57,42 +72,69 @@ struct Below {
     totals: Vec<u64>,
 }
 
+impl Below {
+    /// Adds an edge, and puts all into the layers if there are enough.
+    fn push(&mut self, id: u64, total: u64, layers: &mut dyn Layers) -> Result<()> {
+        self.ids.push(id);
+        self.totals.push(total);
+        match self.ids.len() {
+            AT_ONCE => self.put(layers),
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&mut self, layers: &mut dyn Layers) -> Result<()> {
+        layers.put(&self.ids, &self.totals)?;
+        self.ids.clear();
+        self.totals.clear();
+        Ok(())
+    }
+}
+
 impl Layered {
     /// Takes over all that was in tables, while it is empty.
-    fn pour(&mut self, tables: &Tables) -> Result<()> {
+    fn take_over_tables(&mut self, tables: &Tables, pause: &mut dyn FnMut()) -> Result<()> {
         let mut below = Below::default();
-        self.pour_names::<Narrow>(tables, &mut below);
-        self.pour_names::<Wide>(tables, &mut below);
-        self.layers.put(&below.ids, &below.totals)?;
-        self.begin();
-        self.expect_noise();
+        self.take_over_names::<Narrow>(tables, &mut below, pause)?;
+        self.take_over_names::<Wide>(tables, &mut below, pause)?;
+        below.put(&mut *self.layers)?;
+        self.refresh();
+        self.measure_noise_next();
         Ok(())
     }
 
     /// The heaviest go to the crown, all others to the layers.
-    fn pour_names<N: Kept>(&mut self, tables: &Tables, below: &mut Below) {
-        let mut gone = Vec::new();
-        for (name, _, total) in tables.of::<N>().entries() {
+    fn take_over_names<N: TableKey>(
+        &mut self,
+        tables: &Tables,
+        below: &mut Below,
+        pause: &mut dyn FnMut(),
+    ) -> Result<()> {
+        let mut evicted = Vec::new();
+        for (at, (name, _, total)) in tables.of::<N>().entries().enumerate() {
+            if at % PAUSE_EVERY == 0 {
+                pause();
+            }
             let id = self.codes.id(&name);
-            self.note(id, total.packets, total.bytes);
+            self.record(id, total.packets, total.bytes);
             let spot = self.codes.spot(id);
             let count = Count::exact(total.packets, total.bytes);
             if self.outranks::<N>(count.rank(), spot) {
-                self.crown.admit(spot, &name, count, &mut gone);
+                self.crown.admit(spot, &name, count, &mut evicted);
             } else {
-                below.ids.push(id);
-                below.totals.push(total.packets);
-                self.unnamed.note_gone(&count, &self.sizes);
+                below.push(id, total.packets, &mut *self.layers)?;
+                self.unnamed.raise_for_evicted(&count, &self.sizes);
                 if let Some(sample) = &mut self.sample {
                     sample.offer(&name, total.packets, total.bytes);
                 }
             }
         }
-        for (name, count) in gone {
-            self.unnamed.note_gone(&count, &self.sizes);
-            self.offer_gone(&name, &count);
-            below.ids.push(self.codes.id_of_any(&name));
-            below.totals.push(count.packets);
+        for (name, count) in evicted {
+            self.unnamed.raise_for_evicted(&count, &self.sizes);
+            self.offer_evicted(&name, &count);
+            let id = self.codes.id_of_any(&name);
+            below.push(id, count.packets, &mut *self.layers)?;
         }
+        Ok(())
     }
 }

@@ -1,51 +1,59 @@
-//! The profile: which layers the sketches of a process have.
+//! The profile: the kind of layers that the sketches of a process have.
 
 use std::sync::Arc;
 
 use crate::device::OpenDevice;
 use crate::layers::LayerProfile;
-use crate::packed::{Ablation, PackedProfile};
+use crate::packed::PackedProfile;
 use crate::paper::PaperProfile;
 use crate::{PackedWeights, PaperWeights, Result};
 
-/// What all sketches of a process share: weights on an open device.
+/// Weights on an open device, shared by all sketches of a process.
+///
+/// ```
+/// use std::sync::Arc;
+/// use crane_model::{DeviceChoice, PackedWeights, Profile};
+///
+/// # fn main() -> crane_model::Result<()> {
+/// let device = DeviceChoice::Cpu.open()?;
+/// let profile = Profile::packed(Arc::new(PackedWeights::built_in()?), &device);
+/// assert_eq!(profile.device_name(), "cpu");
+/// assert_eq!(profile.least(), 4096);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Profile {
     pub(super) layers: Box<dyn LayerProfile>,
     device: String,
 }
 
 impl Profile {
-    /// Narrow cells, for real traffic.
+    /// Narrow cells, for real traffic ([`crate::packed`]).
     pub fn packed(weights: Arc<PackedWeights>, device: &OpenDevice) -> Self {
-        Self::packed_with(weights, device, Ablation::NONE)
+        Self::of_layers(Box::new(PackedProfile::new(weights, device)), device)
     }
 
-    /// The same without some parts, to see what they are worth.
-    pub fn packed_with(
-        weights: Arc<PackedWeights>,
-        device: &OpenDevice,
-        ablation: Ablation,
-    ) -> Self {
+    /// Dense layers as in the paper ([`crate::paper`]).
+    pub fn paper(weights: Arc<PaperWeights>, device: &OpenDevice) -> Result<Self> {
+        let layers = PaperProfile::new(weights, device)?;
+        Ok(Self::of_layers(Box::new(layers), device))
+    }
+
+    /// Layers of any other kind, for instance a variant of a profile that is measured in
+    /// an ablation.
+    pub fn of_layers(layers: Box<dyn LayerProfile>, device: &OpenDevice) -> Self {
         Self {
-            layers: Box::new(PackedProfile::new(weights, device, ablation)),
+            layers,
             device: device.name().into(),
         }
     }
 
-    /// Dense layers, as in the paper.
-    pub fn paper(weights: Arc<PaperWeights>, device: &OpenDevice) -> Result<Self> {
-        Ok(Self {
-            layers: Box::new(PaperProfile::new(weights, device)?),
-            device: device.name().into(),
-        })
-    }
-
-    /// The least memory a sketch can live in.
+    /// The smallest memory in bytes that a sketch can have.
     pub fn least(&self) -> usize {
         self.layers.least()
     }
 
-    /// Where sketches live, for people.
+    /// Display name of the device.
     pub fn device_name(&self) -> &str {
         &self.device
     }

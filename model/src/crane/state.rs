@@ -1,24 +1,24 @@
 //! Saving a sketch and answering from it in another process.
 //!
-//! Everything that answers need, nothing else: a head of a few numbers, then
-//! all names with their totals, or witnesses, crown, sample and layers.
+//! A state holds what answers need and nothing else: a header of a few numbers, then
+//! either all names with their totals, or witnesses, crown, sample and layers.
 
 use super::{Layered, Store};
-use crate::name::{Narrow, Wide};
+use crate::name::{AnyName, Narrow, Wide};
 use crate::sample::Sample;
 use crate::sizes::PacketSizes;
-use crate::table::{Kept, Tables, Total};
+use crate::table::{TableKey, Tables, Total};
 use crate::witnesses::Witness;
 use crate::{Crane, Error, Result};
 
-const MAGIC: &[u8; 8] = b"CRANEk06";
+const MAGIC: &[u8; 8] = b"CRANEk07";
 const TABLES: u64 = 0;
 
 fn fault<T>(what: &str) -> Result<T> {
     Err(Error::State(what.into()))
 }
 
-/// Takes a number off the front.
+/// Removes a number from the front.
 fn number(state: &mut &[u8]) -> Result<u64> {
     let Some((bytes, rest)) = state.split_first_chunk() else {
         return fault("it breaks off");
@@ -27,7 +27,8 @@ fn number(state: &mut &[u8]) -> Result<u64> {
     Ok(u64::from_le_bytes(*bytes))
 }
 
-/// A number of items of so many bytes, no more than there are.
+/// Removes a number of items of `bytes` bytes each from the front. Returns an error if
+/// the rest is too short for them.
 fn count(state: &mut &[u8], bytes: usize) -> Result<usize> {
     let count = number(state)?;
     match usize::try_from(count) {
@@ -36,7 +37,7 @@ fn count(state: &mut &[u8], bytes: usize) -> Result<usize> {
     }
 }
 
-/// How many numbers there are, and those.
+/// Removes a list of numbers, preceded by its length, from the front.
 fn numbers(state: &mut &[u8]) -> Result<Vec<u64>> {
     (0..count(state, 8)?).map(|_| number(state)).collect()
 }
@@ -46,7 +47,7 @@ fn put(state: &mut Vec<u8>, number: u64) {
 }
 
 impl Crane {
-    /// All state, to be given to [`Self::load_state`] of a sketch with the
+    /// The state of the sketch, to be given to [`Self::load_state`] of a sketch with the
     /// same secret, window and memory.
     pub fn save_state(&self) -> Result<Vec<u8>> {
         let mut state = MAGIC.to_vec();
@@ -54,8 +55,9 @@ impl Crane {
         match &self.store {
             Store::Tables(tables) => {
                 put(&mut state, TABLES);
-                // As large as they are, or they might not fit in the same memory again:
-                // what one kind of names has taken the other has not.
+                // The sizes of both tables are saved because they cannot be derived from
+                // the budget: the memory that one table has taken is not available to the
+                // other.
                 put(&mut state, tables.of::<Narrow>().memory_bytes() as u64);
                 put(&mut state, tables.of::<Wide>().memory_bytes() as u64);
                 save_names::<Narrow>(&mut state, tables);
@@ -70,7 +72,8 @@ impl Crane {
         Ok(state)
     }
 
-    /// Continues from a saved state. One that does not fit changes nothing.
+    /// Continues from a saved state. If the state does not fit, an error is returned and
+    /// the sketch is unchanged.
     pub fn load_state(&mut self, state: &[u8]) -> Result<()> {
         let Some(mut rest) = state.strip_prefix(MAGIC) else {
             return fault("it does not start like the state of a sketch");
@@ -86,7 +89,7 @@ impl Crane {
                 if bytes > self.allowance.most() as u64 {
                     return fault("it is larger than the budget");
                 }
-                let mut tables = Tables::with_room(narrow as usize, wide as usize);
+                let mut tables = Tables::with_bytes(narrow as usize, wide as usize);
                 self.load_names::<Narrow>(rest, &mut tables)?;
                 self.load_names::<Wide>(rest, &mut tables)?;
                 if !self.allowance.reach(bytes as usize) {
@@ -115,7 +118,7 @@ impl Crane {
         Ok(())
     }
 
-    fn load_names<N: Kept>(&self, state: &mut &[u8], tables: &mut Tables) -> Result<()> {
+    fn load_names<N: TableKey>(&self, state: &mut &[u8], tables: &mut Tables) -> Result<()> {
         let words = N::default().words().len();
         for _ in 0..count(state, 8 * (words + 2))? {
             let mut name = Vec::with_capacity(words);
@@ -134,7 +137,7 @@ impl Crane {
     }
 }
 
-fn save_names<N: Kept>(state: &mut Vec<u8>, tables: &Tables) {
+fn save_names<N: TableKey>(state: &mut Vec<u8>, tables: &Tables) {
     put(state, tables.of::<N>().len() as u64);
     for (name, _, total) in tables.of::<N>().entries() {
         name.words().iter().for_each(|word| put(state, *word));
@@ -192,7 +195,8 @@ impl Layered {
         if !self.witnesses.restore(limit, seen) {
             return fault("its witnesses are not possible");
         }
-        if !self.crown.restore(&numbers(state)?) {
+        let spot = |name: &AnyName| self.codes.spot(self.codes.id_of_any(name));
+        if !self.crown.restore(&numbers(state)?, spot) {
             return fault("its crown is not possible");
         }
         let words = numbers(state)?;
@@ -204,7 +208,7 @@ impl Layered {
             return fault("its sample is not possible");
         }
         self.layers.load(state)?;
-        self.begin();
+        self.refresh();
         Ok(())
     }
 }

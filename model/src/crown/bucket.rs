@@ -1,4 +1,4 @@
-//! Buckets of places, which hold names and counts bit by bit.
+//! Buckets of eight slots, in which names and counts are packed into words.
 
 use super::count::{Count, rank};
 use crate::name::{AnyName, Name};
@@ -6,29 +6,29 @@ use crate::name::{AnyName, Name};
 /// Places of a bucket.
 pub const WAYS: usize = 8;
 
-/// Bytes of a place.
-pub const PLACE: usize = size_of::<Place>();
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = size_of::<Slot>();
 
-/// Bits of a place's count that hold packets. Above them are how many of them
-/// it had before, the slack, and whether the name goes on in the next place.
+/// Bits of the count word that hold the packets. The bits above hold `earlier`, `slack`
+/// and the flag [`WIDE`].
 const PACKET_BITS: u32 = 40;
 pub(super) const MOST_PACKETS: u64 = (1 << PACKET_BITS) - 1;
 const EARLIER: Digits = Digits { bits: 15, kept: 10 };
-/// `earlier` is rounded up by no more than one part in so many of itself.
+/// Packing rounds `earlier` up by at most this fraction of itself: 1/512.
 pub(super) const EARLIER_PARTS: u64 = 1 << (EARLIER.kept - 1);
 const SLACK: Digits = Digits { bits: 8, kept: 4 };
 const SLACK_AT: u32 = PACKET_BITS + EARLIER.bits;
 pub(super) const WIDE: u64 = 1 << 63;
 
-/// Bits of a place's bytes that were counted. Above them is the guess, in units
-/// of so many bytes.
+/// Bits of the byte word that hold the counted bytes. The bits above hold the guessed
+/// bytes in units of [`GUESS_UNIT`].
 const BYTE_BITS: u32 = 48;
-/// The most bytes that can be counted.
+/// The largest number of bytes that can be counted.
 pub const MOST_BYTES: u64 = (1 << BYTE_BITS) - 1;
 pub(super) const GUESS_UNIT: u64 = 4096;
 
-/// Eight places. Their names are beside each other, in one line of the cache: most
-/// edges are not here, and that is all they look at.
+/// Eight slots, stored by column. All names are in one cache line, and for most edges,
+/// which have no entry, nothing else is read.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct Bucket {
@@ -38,39 +38,35 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// These places.
-    pub(super) fn new(places: &[Place; WAYS]) -> Self {
+    pub(super) fn new(slots: &[Slot; WAYS]) -> Self {
         Self {
-            names: places.map(|place| place.name),
-            counts: places.map(|place| place.count),
-            bytes: places.map(|place| place.bytes),
+            names: slots.map(|slot| slot.name),
+            counts: slots.map(|slot| slot.count),
+            bytes: slots.map(|slot| slot.bytes),
         }
     }
 
-    /// One of them.
     #[inline]
-    pub(super) fn place(&self, at: usize) -> Place {
-        Place {
+    pub(super) fn slot(&self, at: usize) -> Slot {
+        Slot {
             name: self.names[at],
             count: self.counts[at],
             bytes: self.bytes[at],
         }
     }
 
-    /// Puts something else in its place.
     #[inline]
-    pub(super) fn set(&mut self, at: usize, place: Place) {
-        self.names[at] = place.name;
-        self.counts[at] = place.count;
-        self.bytes[at] = place.bytes;
+    pub(super) fn set(&mut self, at: usize, slot: Slot) {
+        self.names[at] = slot.name;
+        self.counts[at] = slot.count;
+        self.bytes[at] = slot.bytes;
     }
 
-    /// All of them.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
-        (0..WAYS).map(|at| self.place(at))
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+        (0..WAYS).map(|at| self.slot(at))
     }
 
-    /// Something of the line that the names are in.
+    /// Reads a word of the cache line that holds the names.
     #[inline]
     pub(super) fn touch(&self) -> u64 {
         self.names[0]
@@ -82,16 +78,17 @@ impl Bucket {
     }
 }
 
-/// One of the places of a bucket. An empty one counts 0.
+/// A slot of a bucket. Its count is 0 if it is empty. A wide name uses the next slot as
+/// well, for three more words of the name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Slot {
     pub(super) name: u64,
     pub(super) count: u64,
     pub(super) bytes: u64,
 }
 
-impl Place {
-    /// What [`words`] has made of one.
+impl Slot {
+    /// The inverse of [`words`].
     pub(super) fn of_words([name, count, bytes]: [u64; 3]) -> Self {
         Self { name, count, bytes }
     }
@@ -116,7 +113,7 @@ impl Place {
         let packets = self.packets();
         Count {
             packets,
-            // One packet at least was counted.
+            // At least one packet was counted here.
             earlier: EARLIER
                 .value(self.count >> PACKET_BITS)
                 .min(packets.saturating_sub(1)),
@@ -138,9 +135,9 @@ impl Place {
     }
 }
 
-/// The two words of a count.
+/// Packs a count into two words.
 pub(super) fn packed(count: &Count) -> [u64; 2] {
-    // Never 0, which is an empty place.
+    // At least 1, because 0 marks an empty slot.
     let packets = count.packets.clamp(1, MOST_PACKETS);
     let earlier = EARLIER.code(count.earlier) << PACKET_BITS;
     let slack = SLACK.code(count.slack) << SLACK_AT;
@@ -151,8 +148,9 @@ pub(super) fn packed(count: &Count) -> [u64; 2] {
     ]
 }
 
-/// A number as few bits: small ones as they are, larger ones rounded up to so
-/// many binary digits. The largest code stands for any number.
+/// A floating-point code for numbers of `bits` bits. Numbers below 2^kept are exact,
+/// larger ones are rounded up to `kept` binary digits. The largest code stands for any
+/// larger number.
 struct Digits {
     bits: u32,
     kept: u32,
@@ -192,18 +190,19 @@ impl Digits {
     }
 }
 
-/// Whether the place at `at` begins an entry: it is not the second half of one.
+/// Whether an entry begins at `at`, that is, `at` is not the second slot of a wide name.
 #[inline]
 pub(super) fn begins(bucket: &Bucket, at: usize) -> bool {
     at.is_multiple_of(2) || !bucket.is_wide(at - 1)
 }
 
-/// Where the entry of a name is.
+/// The slot where the entry of a name begins.
 #[inline(always)]
 pub(super) fn find<N: Name>(bucket: &Bucket, name: &N) -> Option<usize> {
     match name.any() {
         AnyName::Narrow([name]) => {
-            // Straight code: names first, which of them count afterwards.
+            // All names are compared first, without branches; whether a match is a valid
+            // entry is checked afterwards.
             let same = |at: usize| u32::from(bucket.names[at] == name) << at;
             let mut same = (0..WAYS).fold(0, |all, at| all | same(at));
             while same != 0 {
@@ -217,20 +216,20 @@ pub(super) fn find<N: Name>(bucket: &Bucket, name: &N) -> Option<usize> {
         }
         AnyName::Wide([first, rest @ ..]) => (0..WAYS).step_by(2).find(|at| {
             let same = bucket.names[*at] == first && bucket.is_wide(*at);
-            same && words(bucket.place(at + 1)) == rest
+            same && words(bucket.slot(at + 1)) == rest
         }),
     }
 }
 
-pub(super) fn words(place: Place) -> [u64; 3] {
-    [place.name, place.count, place.bytes]
+pub(super) fn words(slot: Slot) -> [u64; 3] {
+    [slot.name, slot.count, slot.bytes]
 }
 
-/// Where an entry would have to make room for a name of this kind, and the
-/// highest rank that would go.
+/// The slot where a name of this length would be stored, and the highest rank among the
+/// entries that would be evicted.
 #[inline]
 pub(super) fn lightest<N: Name>(bucket: &Bucket) -> (usize, u64) {
-    let rank = |at: usize| bucket.place(at).rank();
+    let rank = |at: usize| bucket.slot(at).rank();
     let halves = |at: usize| match bucket.is_wide(at) {
         true => [rank(at); 2],
         false => [rank(at), rank(at + 1)],
@@ -247,16 +246,16 @@ pub(super) fn lightest<N: Name>(bucket: &Bucket) -> (usize, u64) {
 }
 
 pub(super) fn entry(bucket: &Bucket, at: usize) -> Option<(AnyName, Count)> {
-    let place = bucket.place(at);
-    if !begins(bucket, at) || place.count == 0 {
+    let slot = bucket.slot(at);
+    if !begins(bucket, at) || slot.count == 0 {
         return None;
     }
-    let name = match place.is_wide() {
+    let name = match slot.is_wide() {
         true => {
-            let [b, c, d] = words(bucket.place(at + 1));
-            AnyName::Wide([place.name, b, c, d])
+            let [b, c, d] = words(bucket.slot(at + 1));
+            AnyName::Wide([slot.name, b, c, d])
         }
-        false => AnyName::Narrow([place.name]),
+        false => AnyName::Narrow([slot.name]),
     };
-    Some((name, place.count()))
+    Some((name, slot.count()))
 }

@@ -1,25 +1,26 @@
-//! What is known of an edge in the crown, and what it ranks by.
+//! The count of an edge in the crown, and the rank that decides which entry is evicted.
 
 use super::bucket::EARLIER_PARTS;
 
-/// Bytes that weigh as much as one packet when the lightest entry is sought,
-/// so that an edge of few large packets can stay beside one of many small.
+/// So many bytes rank as high as one packet, so that an edge with few large packets can
+/// stay beside one with many small packets.
 pub const BYTES_PER_PACKET: u64 = 512;
 
-/// What is known of an edge in the crown.
+/// The count of an edge in the crown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Its packets: those counted since it was admitted, which are exact, and
-    /// those it is believed to have had before.
+    /// All packets of the edge: those counted since its admission, which are exact, and
+    /// the estimate of those before.
     pub packets: u64,
-    /// How many of them it had before, or fewer.
+    /// The part of `packets` that is the estimate of the packets before the admission.
+    /// Rounded up.
     pub earlier: u64,
-    /// How many more it may have had before.
+    /// How many more packets the edge may have had before its admission.
     pub slack: u64,
-    /// Its bytes that were counted: those since it was admitted.
+    /// Bytes counted since the admission.
     pub bytes: u64,
-    /// A guess at what it had before it was counted. Good enough to rank by,
-    /// never told.
+    /// A guess of the bytes before the admission. It is used for ranking and is no part
+    /// of any answer.
     pub guessed_bytes: u64,
 }
 
@@ -33,19 +34,21 @@ impl Count {
         }
     }
 
-    /// How much it counts when the lightest entry has to go.
+    /// The rank of the entry. The entry with the lowest rank in a bucket is evicted
+    /// first.
     pub fn rank(&self) -> u64 {
         rank(self.packets, self.bytes.saturating_add(self.guessed_bytes))
     }
 
-    /// What was counted since it was admitted: it has had no fewer packets.
+    /// Packets counted since the admission: a lower bound of the edge's packets.
     pub fn counted(&self) -> u64 {
         self.packets.saturating_sub(self.earlier)
     }
 
-    /// Bytes of a packet that was counted, in the mean. `earlier` is rounded up, so
-    /// that more may have been counted than [`counted`](Self::counted) says; how many,
-    /// the guess at earlier bytes tells, which was made of the first packets counted.
+    /// Mean size of the counted packets. Because `earlier` is rounded up, more packets
+    /// may have been counted than [`counted`](Self::counted) returns. The mean size of
+    /// the first counted packets, from which `guessed_bytes` was computed, selects a
+    /// value within that uncertainty.
     pub fn mean_bytes(&self) -> f64 {
         let bytes = self.bytes as f64;
         let (fewest, rounded_by) = (self.counted().max(1), self.earlier / EARLIER_PARTS);
@@ -54,13 +57,13 @@ impl Count {
         first.clamp(bytes / most as f64, bytes / fewest as f64)
     }
 
-    /// It has had no more packets than this.
+    /// Upper bound of the edge's packets.
     pub fn bound(&self) -> u64 {
         self.packets.saturating_add(self.slack)
     }
 }
 
-/// The rank of so many packets and bytes.
+/// The rank for so many packets and bytes.
 #[inline]
 pub(super) fn rank(packets: u64, bytes: u64) -> u64 {
     packets.max(bytes / BYTES_PER_PACKET)

@@ -1,38 +1,57 @@
-//! The crown: a small keyed table of the heaviest edges, counted by name.
+//! The crown: a small hash table of the heaviest edges, counted by name.
 //!
-//! Buckets of eight places; a name lives in the bucket its id leads to, and
-//! only the lightest entry of that bucket ever has to make room. Finding,
-//! counting and admitting look at one bucket: O(8), no heap, no second index. A
-//! place is 24 bytes, which hold a pair of IPv4 addresses with its counts; a
-//! pair of IPv6 addresses takes two places.
+//! The table consists of buckets of eight slots. The id of an edge determines its
+//! bucket; an edge that is admitted replaces the lightest entry of that bucket. Buckets
+//! are neighbours in pairs: if all entries of its bucket are heavy and the neighbour has
+//! an entry that is far lighter ([`FAR`]), the edge is admitted there. So more heavy edges
+//! than a bucket has slots do not leave one without an entry while others have room.
+//!
+//! **Accuracy.** Packets and bytes since the admission are exact. The packets before are
+//! known within `earlier ..= earlier + slack` ([`Count`]); storing rounds `earlier` up by
+//! at most 1/512 and `slack` up by at most 1/8, so both stay on the safe side. **Cost.**
+//! 24 bytes for a pair of IPv4 addresses, 48 bytes (two slots) for a pair of IPv6
+//! addresses. Finding, counting and admitting read one bucket, and its neighbour if an
+//! edge of the bucket was admitted there: O(16), without allocation and without a second
+//! index. One bit for each bucket says whether that has happened.
 
 mod bucket;
 mod count;
 
-use bucket::{Bucket, Place, WIDE, begins, entry, find, lightest, packed, words};
+use bucket::{Bucket, Slot, WIDE, begins, entry, find, lightest, packed, words};
 
 use crate::name::{AnyName, Name};
 
-pub use bucket::{MOST_BYTES, PLACE, WAYS};
+pub use bucket::{MOST_BYTES, SLOT_BYTES, WAYS};
 pub use count::{BYTES_PER_PACKET, Count};
 
-/// The table. See the head of this module.
+/// An edge is admitted to the neighbour of its bucket only if it outranks so many times
+/// the lightest entry there: nearly all edges have to be found by reading one bucket.
+const FAR: u64 = 2;
+
+/// The table of the heaviest edges.
 pub struct Crown {
     buckets: Vec<Bucket>,
-    /// The rank that everyone has to exceed, whatever is there.
+    /// For each bucket a bit that is set if an edge of the bucket was admitted to the
+    /// neighbour.
+    spilled: Vec<u64>,
+    /// An edge has to exceed this rank to be admitted, even to an empty slot: 0, or the
+    /// maximum in a [closed](Self::closed) crown.
     threshold: u64,
 }
 
 impl Crown {
-    /// A crown of `places` places, rounded up to whole buckets.
-    pub fn new(places: usize) -> Self {
+    /// An empty crown with `slots` slots, rounded up to whole buckets.
+    pub fn new(slots: usize) -> Self {
+        let buckets = slots.max(1).div_ceil(WAYS);
         Self {
-            buckets: vec![Bucket::default(); places.max(1).div_ceil(WAYS)],
+            buckets: vec![Bucket::default(); buckets],
+            spilled: vec![0; buckets.div_ceil(64)],
             threshold: 0,
         }
     }
 
-    /// One that its floor keeps everyone out of: what is a crown worth?
+    /// A crown that never admits an edge. It serves ablations, which measure what the
+    /// crown contributes; no profile of this crate uses it.
     pub fn closed(self) -> Self {
         Self {
             threshold: u64::MAX,
@@ -44,85 +63,132 @@ impl Crown {
         ((u128::from(spot) * self.buckets.len() as u128) >> 64) as usize
     }
 
-    fn bucket(&self, spot: u64) -> &Bucket {
-        &self.buckets[self.at(spot)]
+    /// The neighbour of a bucket; the bucket itself if it has none.
+    fn neighbour(&self, at: usize) -> usize {
+        match at ^ 1 {
+            other if other < self.buckets.len() => other,
+            _ => at,
+        }
     }
 
-    fn bucket_mut(&mut self, spot: u64) -> &mut Bucket {
+    #[inline]
+    fn has_spilled(&self, at: usize) -> bool {
+        self.spilled[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    /// The bucket and the slot of the entry of an edge.
+    #[inline(always)]
+    fn search<N: Name>(&self, spot: u64, name: &N) -> Option<(usize, usize)> {
         let at = self.at(spot);
-        &mut self.buckets[at]
+        if let Some(slot) = find(&self.buckets[at], name) {
+            return Some((at, slot));
+        }
+        if !self.has_spilled(at) {
+            return None;
+        }
+        let other = self.neighbour(at);
+        find(&self.buckets[other], name).map(|slot| (other, slot))
     }
 
-    /// Reads a little of the names in a bucket, so that they are near when they are
-    /// wanted: many such reads are under way at the same time.
+    /// Reads one word of the bucket, so that it is in the cache when it is needed. Many
+    /// such reads can be in flight at the same time.
     #[inline]
     pub fn touch(&self, spot: u64) -> u64 {
-        self.bucket(spot).touch()
+        self.buckets[self.at(spot)].touch()
     }
 
-    /// Counts an arrival if the edge is here, and says whether it is. `spot`
-    /// is what [`crate::codes::Codes::spot`] makes of its id.
+    /// Counts an arrival if the edge has an entry, and returns whether it has. `spot` is
+    /// the [`crate::codes::Codes::spot`] of its id.
     #[inline]
     pub fn count<N: Name>(&mut self, spot: u64, name: &N, packets: u64, bytes: u64) -> bool {
-        let bucket = self.bucket_mut(spot);
-        let found = find(bucket, name);
-        if let Some(at) = found {
-            let mut place = bucket.place(at);
-            place.add(packets, bytes);
-            bucket.set(at, place);
+        let found = self.search(spot, name);
+        if let Some((at, slot)) = found {
+            let bucket = &mut self.buckets[at];
+            let mut entry = bucket.slot(slot);
+            entry.add(packets, bytes);
+            bucket.set(slot, entry);
         }
         found.is_some()
     }
 
-    /// No entry ranks below this, 0 while there is room. Most edges are far
-    /// below it.
+    /// The lowest rank of all entries, 0 while there is an empty slot. Most edges rank
+    /// far below it.
     pub fn floor(&self) -> u64 {
         let ranks = self.buckets.iter();
         let ranks = ranks.map(|bucket| lightest::<crate::name::Narrow>(bucket).1);
         ranks.min().unwrap_or(0).max(self.threshold)
     }
 
-    /// The rank that a name of this kind has to exceed to be admitted, 0 while
-    /// there is room.
+    /// Whether an edge with a name of this length and this rank would be admitted. `floor`
+    /// is at most [`floor`](Self::floor).
     #[inline(always)]
-    pub fn lightest<N: Name>(&self, spot: u64) -> u64 {
-        lightest::<N>(self.bucket(spot)).1
+    pub fn admits<N: Name>(&self, spot: u64, rank: u64, floor: u64) -> bool {
+        if rank <= floor {
+            return false;
+        }
+        let at = self.at(spot);
+        // Most edges rank too low for any neighbour.
+        rank > lightest::<N>(&self.buckets[at]).1
+            || (rank > far(floor) && rank > self.opening::<N>(at).1)
     }
 
-    /// Admits an edge; `gone` gets who had to go.
+    /// The rank that an edge with a name of this length has to exceed to be admitted. 0
+    /// while there is an empty slot in its bucket.
+    pub fn lightest<N: Name>(&self, spot: u64) -> u64 {
+        self.opening::<N>(self.at(spot)).1
+    }
+
+    /// The bucket that an edge of bucket `at` would be admitted to, and the rank that it
+    /// has to exceed.
+    #[inline]
+    fn opening<N: Name>(&self, at: usize) -> (usize, u64) {
+        let (_, own) = lightest::<N>(&self.buckets[at]);
+        let other = self.neighbour(at);
+        match far(lightest::<N>(&self.buckets[other]).1) {
+            rank if rank < own => (other, rank),
+            _ => (at, own),
+        }
+    }
+
+    /// Admits an edge. The entries that it replaces are appended to `evicted`.
     pub fn admit<N: Name>(
         &mut self,
         spot: u64,
         name: &N,
         count: Count,
-        gone: &mut Vec<(AnyName, Count)>,
+        evicted: &mut Vec<(AnyName, Count)>,
     ) {
-        let bucket = self.bucket_mut(spot);
+        let home = self.at(spot);
+        let (target, _) = self.opening::<N>(home);
+        if target != home {
+            self.spilled[home / 64] |= 1 << (home % 64);
+        }
+        let bucket = &mut self.buckets[target];
         let (at, _) = lightest::<N>(bucket);
         let [count, bytes] = packed(&count);
         match name.any() {
             AnyName::Narrow([name]) => {
-                gone.extend(entry(bucket, at));
-                if bucket.place(at).is_wide() {
-                    bucket.set(at + 1, Place::default());
+                evicted.extend(entry(bucket, at));
+                if bucket.slot(at).is_wide() {
+                    bucket.set(at + 1, Slot::default());
                 }
-                bucket.set(at, Place { name, count, bytes });
+                bucket.set(at, Slot { name, count, bytes });
             }
             AnyName::Wide([first, b, c, d]) => {
-                gone.extend(entry(bucket, at));
-                gone.extend(entry(bucket, at + 1));
+                evicted.extend(entry(bucket, at));
+                evicted.extend(entry(bucket, at + 1));
                 let count = count | WIDE;
                 let (name, rest) = (first, [b, c, d]);
-                bucket.set(at, Place { name, count, bytes });
-                bucket.set(at + 1, Place::of_words(rest));
+                bucket.set(at, Slot { name, count, bytes });
+                bucket.set(at + 1, Slot::of_words(rest));
             }
         }
     }
 
-    /// The count of an edge, if it is here.
+    /// The count of an edge, if it has an entry.
     pub fn get<N: Name>(&self, spot: u64, name: &N) -> Option<Count> {
-        let bucket = self.bucket(spot);
-        find(bucket, name).map(|at| bucket.place(at).count())
+        let (at, slot) = self.search(spot, name)?;
+        Some(self.buckets[at].slot(slot).count())
     }
 
     /// All entries, in no particular order.
@@ -131,44 +197,61 @@ impl Crown {
         buckets.flat_map(|bucket| (0..WAYS).filter_map(|at| entry(bucket, at)))
     }
 
-    /// Places, taken or not.
-    pub fn places(&self) -> usize {
+    /// Number of slots, occupied or empty.
+    pub fn slots(&self) -> usize {
         self.buckets.len() * WAYS
     }
 
-    /// What it weighs.
+    /// Bytes of all buckets. Their bits are not counted: less than a thousandth.
     pub fn memory_bytes(&self) -> usize {
-        self.buckets.len() * WAYS * PLACE
+        self.buckets.len() * WAYS * SLOT_BYTES
     }
 
-    /// All places as numbers, as they are.
+    /// All slots as words, for a saved state.
     pub(crate) fn to_words(&self) -> impl Iterator<Item = u64> {
-        let places = self.buckets.iter().flat_map(Bucket::places);
-        places.flat_map(words)
+        let slots = self.buckets.iter().flat_map(Bucket::slots);
+        slots.flat_map(words)
     }
 
-    /// Continues from saved places; says whether they can be its own.
-    pub(crate) fn restore(&mut self, all: &[u64]) -> bool {
-        let (places, rest) = all.as_chunks::<3>();
-        let places: Vec<Place> = places.iter().copied().map(Place::of_words).collect();
-        let (buckets, left) = places.as_chunks::<WAYS>();
+    /// Continues from saved words, where `spot` returns that of a name. Returns false, and
+    /// changes nothing, if they cannot be those of a crown of this size.
+    pub(crate) fn restore(&mut self, all: &[u64], spot: impl Fn(&AnyName) -> u64) -> bool {
+        let (slots, rest) = all.as_chunks::<3>();
+        let slots: Vec<Slot> = slots.iter().copied().map(Slot::of_words).collect();
+        let (buckets, left) = slots.as_chunks::<WAYS>();
         let buckets: Vec<Bucket> = buckets.iter().map(Bucket::new).collect();
         let whole = rest.is_empty() && left.is_empty() && buckets.len() == self.buckets.len();
-        // A name that goes on in the next place begins at an even one, which
-        // is also what is known of it.
+        // An entry of two slots begins at an even slot. A slot that is not empty has
+        // counted a packet.
         let possible = |bucket: &Bucket| {
             (0..WAYS).filter(|at| begins(bucket, *at)).all(|at| {
-                let place = bucket.place(at);
-                (at.is_multiple_of(2) || !place.is_wide())
-                    && (place.count == 0 || place.packets() > 0)
+                let slot = bucket.slot(at);
+                (at.is_multiple_of(2) || !slot.is_wide()) && (slot.count == 0 || slot.packets() > 0)
             })
         };
-        let fits = whole && buckets.iter().all(possible);
-        if fits {
-            self.buckets = buckets;
+        if !whole || !buckets.iter().all(possible) {
+            return false;
         }
-        fits
+        let mut spilled = vec![0; self.spilled.len()];
+        for (at, bucket) in buckets.iter().enumerate() {
+            for (name, _) in (0..WAYS).filter_map(|slot| entry(bucket, slot)) {
+                match self.at(spot(&name)) {
+                    home if home == at => {}
+                    home if self.neighbour(home) == at => spilled[home / 64] |= 1 << (home % 64),
+                    _ => return false,
+                }
+            }
+        }
+        (self.buckets, self.spilled) = (buckets, spilled);
+        true
     }
+}
+
+/// The rank that an edge of another bucket has to exceed to replace an entry of this rank.
+/// Entries with a packet or two are not worth reading a second bucket.
+#[inline]
+fn far(rank: u64) -> u64 {
+    FAR * rank.max(FAR)
 }
 
 #[cfg(test)]
@@ -182,25 +265,25 @@ mod tests {
     #[test]
     fn the_lightest_goes_and_the_rest_is_exact() {
         let mut crown = Crown::new(8);
-        let mut gone = Vec::new();
+        let mut evicted = Vec::new();
         for name in 0..8u64 {
             let count = Count::exact(10 + name, 100);
             assert!(!crown.count(1, &[name], 1, 1), "it is not here yet");
-            crown.admit(1, &[name], count, &mut gone);
-            assert!(gone.is_empty());
+            crown.admit(1, &[name], count, &mut evicted);
+            assert!(evicted.is_empty());
         }
         assert_eq!(crown.floor(), 10);
         assert!(crown.count(1, &[3], 1, 1));
         assert!(!crown.count(1, &[99], 1, 1));
         assert_eq!(crown.lightest::<Narrow>(1), 10);
-        crown.admit(1, &[99], Count::exact(50, 60), &mut gone);
-        assert_eq!(gone, [(AnyName::Narrow([0]), Count::exact(10, 100))]);
+        crown.admit(1, &[99], Count::exact(50, 60), &mut evicted);
+        assert_eq!(evicted, [(AnyName::Narrow([0]), Count::exact(10, 100))]);
         assert_eq!(crown.get(1, &[3]), Some(Count::exact(14, 101)));
         assert_eq!(crown.get(1, &[0]), None);
         assert_eq!(crown.entries().count(), 8);
     }
 
-    /// Against a list that does the same the slow way.
+    /// Compares the crown with a list that follows the same rules without any packing.
     #[test]
     fn short_and_long_names_share_a_bucket_and_none_is_lost_or_mixed_up() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -211,7 +294,7 @@ mod tests {
             let (packets, bytes) = (rng.random_range(1..50), rng.random_range(0..100));
             // A long name whose words look like those of a short one.
             let (narrow, wide): (Narrow, Wide) = ([n], [n, n, 1, 0]);
-            let mut gone = Vec::new();
+            let mut evicted = Vec::new();
             let (name, here) = match rng.random_bool(0.5) {
                 true => (wide.any(), crown.count(7, &wide, packets, bytes)),
                 false => (narrow.any(), crown.count(7, &narrow, packets, bytes)),
@@ -231,19 +314,19 @@ mod tests {
                     // Sometimes one that is heavier than some.
                     let count = Count::exact(limit + packets, bytes);
                     match name {
-                        AnyName::Wide(wide) => crown.admit(7, &wide, count, &mut gone),
-                        AnyName::Narrow(narrow) => crown.admit(7, &narrow, count, &mut gone),
+                        AnyName::Wide(wide) => crown.admit(7, &wide, count, &mut evicted),
+                        AnyName::Narrow(narrow) => crown.admit(7, &narrow, count, &mut evicted),
                     }
-                    for (_, count) in &gone {
+                    for (_, count) in &evicted {
                         assert!(count.rank() <= limit);
                     }
-                    known.retain(|entry| !gone.contains(entry));
+                    known.retain(|entry| !evicted.contains(entry));
                     known.push((name, count));
-                    let places = |(name, _): &(AnyName, Count)| match name {
+                    let slots = |(name, _): &(AnyName, Count)| match name {
                         AnyName::Wide(_) => 2,
                         AnyName::Narrow(_) => 1,
                     };
-                    assert!(known.iter().map(places).sum::<usize>() <= WAYS);
+                    assert!(known.iter().map(slots).sum::<usize>() <= WAYS);
                 }
             }
             let mut entries: Vec<_> = crown.entries().collect();
@@ -252,22 +335,60 @@ mod tests {
             assert_eq!(entries, known);
         }
         let words: Vec<u64> = crown.to_words().collect();
-        let mut again = Crown::new(crown.places());
-        assert!(again.restore(&words));
+        let mut again = Crown::new(crown.slots());
+        assert!(again.restore(&words, |_| 7));
         assert!(again.entries().eq(crown.entries()));
-        assert!(!again.restore(&words[1..]));
+        assert!(!again.restore(&words[1..], |_| 7));
+    }
+
+    /// Nine heavy edges of one bucket, whose neighbour has light ones only.
+    #[test]
+    fn the_neighbour_takes_what_a_bucket_has_no_room_for() {
+        let mut crown = Crown::new(16);
+        let (home, neighbour) = (1, u64::MAX);
+        let mut evicted = Vec::new();
+        for name in 0..8u64 {
+            crown.admit(neighbour, &[100 + name], Count::exact(3, 1), &mut evicted);
+            crown.admit(home, &[name], Count::exact(50, 1), &mut evicted);
+        }
+        assert_eq!(crown.lightest::<Narrow>(home), 6, "far above 3");
+        assert!(!crown.admits::<Narrow>(home, 6, 3) && crown.admits::<Narrow>(home, 7, 3));
+        assert!(!crown.count(home, &[8], 1, 1));
+        crown.admit(home, &[8], Count::exact(7, 1), &mut evicted);
+        assert_eq!(evicted, [(AnyName::Narrow([100]), Count::exact(3, 1))]);
+        assert!(crown.count(home, &[8], 1, 1));
+        assert_eq!(crown.get(home, &[8]), Some(Count::exact(8, 2)));
+        // It is found in a state as well, and there is no other place for it.
+        let words: Vec<u64> = crown.to_words().collect();
+        let mut again = Crown::new(16);
+        let spot = |name: &AnyName| match name {
+            AnyName::Narrow([name]) if *name >= 100 => neighbour,
+            _ => home,
+        };
+        assert!(again.restore(&words, spot));
+        assert_eq!(again.get(home, &[8]), Some(Count::exact(8, 2)));
+        let mut larger = Crown::new(32);
+        let more = [words, vec![0; 48]].concat();
+        assert!(!larger.restore(&more, |_| u64::MAX), "not its bucket");
+        // It stays until what belongs there is heavier.
+        assert_eq!(crown.lightest::<Narrow>(neighbour), 3);
+        for name in 0..8u64 {
+            crown.admit(neighbour, &[200 + name], Count::exact(20, 1), &mut evicted);
+        }
+        assert_eq!(crown.get(home, &[8]), None);
+        assert_eq!(crown.lightest::<Narrow>(home), 40);
     }
 
     #[test]
     fn a_pair_of_ipv4_addresses_weighs_24_bytes_and_one_of_ipv6_48() {
-        assert_eq!(PLACE, 24);
+        assert_eq!(SLOT_BYTES, 24);
         assert_eq!(Crown::new(80).memory_bytes(), 80 * 24);
-        let (mut crown, mut gone) = (Crown::new(8), Vec::new());
+        let (mut crown, mut evicted) = (Crown::new(8), Vec::new());
         for n in 0..4 {
-            crown.admit(1, &[n, 0, 0, 0], Count::exact(1, 1), &mut gone);
+            crown.admit(1, &[n, 0, 0, 0], Count::exact(1, 1), &mut evicted);
         }
         assert!(
-            gone.is_empty() && crown.floor() == 1,
+            evicted.is_empty() && crown.floor() == 1,
             "four fill a bucket of eight"
         );
     }
@@ -295,7 +416,7 @@ mod tests {
             1 << 33,
             1 << 37,
         ] {
-            let (mut crown, mut gone) = (Crown::new(8), Vec::new());
+            let (mut crown, mut evicted) = (Crown::new(8), Vec::new());
             let count = Count {
                 packets: (1 << 38) + before,
                 earlier: before,
@@ -303,7 +424,7 @@ mod tests {
                 bytes: MOST_BYTES,
                 guessed_bytes: 3 * GUESS_UNIT,
             };
-            crown.admit(1, &[5], count, &mut gone);
+            crown.admit(1, &[5], count, &mut evicted);
             let kept = crown.get(1, &[5]).unwrap();
             let Count { earlier, slack, .. } = kept;
             assert_eq!(

@@ -1,9 +1,10 @@
-//! Candidates: nodes by name, among which those with most peers are sought.
+//! Candidates: nodes by name, among which those with most peers are searched.
 //!
-//! Buckets of eight places. What is counted is new pairs since a node is here,
-//! roughly, to know who may go. A node that is not here gets in with a pair
-//! whose tag is as rare as one in as many as the smallest of its bucket has: on
-//! average after as many pairs, and a pair that comes again is no other chance.
+//! Buckets of eight slots. An entry counts the new pairs of its node since it was
+//! inserted. This count is rough; it decides which entry is replaced. A node without an
+//! entry replaces the smallest entry of its bucket, which has n pairs, when it has a pair
+//! whose tag is as rare as one in n: on average after n pairs. A repeated pair has the
+//! same tag and is not a second chance.
 
 use std::cmp::Reverse;
 
@@ -12,28 +13,28 @@ use crate::name::AnyName;
 /// Places of a bucket.
 const WAYS: usize = 8;
 
-/// Set in the count of a node with a long name.
+/// Flag in the count of a node with a long name.
 const LONG: u32 = 1 << 31;
 
 /// The largest count.
 const MOST: u32 = LONG - 1;
 
-/// Places beside each other: to find a node, 64 bytes are enough.
+/// Eight slots, stored by column. Finding a node reads 64 bytes.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
-    /// What nodes are known by elsewhere.
+    /// Tags of the nodes.
     tags: [u32; WAYS],
-    /// Their counts, and whether their names are long; 0 for an empty place.
+    /// Their counts with the flag [`LONG`]; 0 for an empty slot.
     marked: [u32; WAYS],
     /// The words of their names that are not always 0.
     names: [[u64; 2]; WAYS],
 }
 
-/// A node as it is in its place.
+/// A node and its count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Candidate {
     name: [u64; 2],
-    /// What the node is known by elsewhere.
+    /// Tag of the node.
     pub tag: u32,
     marked: u32,
 }
@@ -48,18 +49,17 @@ impl Candidate {
         Self { name, tag, marked }
     }
 
-    /// Roughly how many peers it has; none has an empty place.
+    /// The rough number of peers; 0 for an empty slot.
     pub fn count(&self) -> u32 {
         self.marked & MOST
     }
 
-    /// The same with as many peers as its tag has.
+    /// The same node with the number of peers that `peers` returns for its tag.
     fn counted(self, peers: impl Fn(u32) -> u64) -> Self {
         let count = u32::try_from(peers(self.tag)).unwrap_or(MOST);
         Self::new(self.tag, self.name(), count)
     }
 
-    /// Its name.
     pub fn name(&self) -> AnyName {
         let [first, second] = self.name;
         match self.marked & LONG {
@@ -68,14 +68,15 @@ impl Candidate {
         }
     }
 
-    /// As numbers, to be saved.
+    /// The words of a saved state.
     pub fn to_words(self) -> [u64; 3] {
         let [first, second] = self.name;
         let rest = u64::from(self.tag) << 32 | u64::from(self.marked);
         [first, second, rest]
     }
 
-    /// From these numbers; none if they are not possible.
+    /// The inverse of [`to_words`](Self::to_words). Returns `None` if the words are
+    /// invalid.
     pub fn from_words([first, second, rest]: [u64; 3]) -> Option<Self> {
         let read = Self {
             name: [first, second],
@@ -116,24 +117,24 @@ impl Bucket {
     }
 
     fn taken(&self) -> impl Iterator<Item = Candidate> {
-        self.all().filter(|place| place.count() > 0)
+        self.all().filter(|slot| slot.count() > 0)
     }
 }
 
-/// The table. See the head of this file.
+/// The table of candidates.
 pub(super) struct Candidates {
     buckets: Vec<Bucket>,
 }
 
 impl Candidates {
-    /// No places at all.
+    /// A table without any slot.
     pub fn none() -> Self {
         Self {
             buckets: Vec::new(),
         }
     }
 
-    /// As many as fit, at least a bucket of them.
+    /// An empty table of `bytes` bytes, at least one bucket.
     pub fn new(bytes: usize) -> Self {
         Self {
             buckets: vec![Bucket::default(); (bytes / size_of::<Bucket>()).max(1)],
@@ -145,8 +146,8 @@ impl Candidates {
         ((u64::from(tag) * self.buckets.len() as u64) >> 32) as usize
     }
 
-    /// Counts a new pair of a node; `level` says how rare the pair is: one in
-    /// 2^level.
+    /// Counts a new pair of a node. `level` is the level of the pair: one pair in 2^level
+    /// has it.
     #[inline]
     pub fn count(&mut self, tag: u32, level: usize, name: impl FnOnce() -> AnyName) {
         let at = self.at(tag);
@@ -164,7 +165,7 @@ impl Candidates {
         }
     }
 
-    /// From now on one pair in so many is counted.
+    /// Divides all counts, because from now on only one pair in `by` is counted.
     pub fn divide(&mut self, by: u32) {
         for bucket in &mut self.buckets {
             for marked in &mut bucket.marked {
@@ -174,64 +175,64 @@ impl Candidates {
         }
     }
 
-    /// All of them, in no particular order.
+    /// All candidates, in no particular order.
     pub fn all(&self) -> impl Iterator<Item = Candidate> {
         self.buckets.iter().flat_map(Bucket::taken)
     }
 
-    /// All places, taken or not.
-    pub fn places(&self) -> impl Iterator<Item = Candidate> {
+    /// All slots, occupied or empty.
+    pub fn slots(&self) -> impl Iterator<Item = Candidate> {
         self.buckets.iter().flat_map(Bucket::all)
     }
 
-    /// Fills all places; says whether there are as many and each node is where
-    /// it is sought.
-    pub fn restore(&mut self, places: &[Candidate]) -> bool {
-        let (buckets, rest) = places.as_chunks::<WAYS>();
+    /// Fills all slots. Returns false, and changes nothing, if their number is wrong or
+    /// a node is in the wrong bucket.
+    pub fn restore(&mut self, slots: &[Candidate]) -> bool {
+        let (buckets, rest) = slots.as_chunks::<WAYS>();
         let right = |(at, bucket): (usize, &[Candidate; WAYS])| {
-            let mut taken = bucket.iter().filter(|place| place.count() > 0);
-            taken.all(|place| self.at(place.tag) == at)
+            let mut taken = bucket.iter().filter(|slot| slot.count() > 0);
+            taken.all(|slot| self.at(slot.tag) == at)
         };
         let fits = rest.is_empty()
             && buckets.len() == self.buckets.len()
             && buckets.iter().enumerate().all(right);
         if fits {
-            for (bucket, places) in self.buckets.iter_mut().zip(buckets) {
-                (0..WAYS).for_each(|at| bucket.put(at, places[at]));
+            for (bucket, slots) in self.buckets.iter_mut().zip(buckets) {
+                (0..WAYS).for_each(|at| bucket.put(at, slots[at]));
             }
         }
         fits
     }
 
-    /// Takes over those of a smaller table, those with most peers first.
+    /// Inserts the candidates of a smaller table, those with most peers first.
     pub fn take_over(&mut self, other: &Self, peers: impl Fn(u32) -> u64) {
         let mut all: Vec<Candidate> = other.all().map(|one| one.counted(&peers)).collect();
         all.sort_unstable_by_key(|one| (Reverse(one.count()), one.tag));
         for one in all {
             let at = self.at(one.tag);
             let bucket = &mut self.buckets[at];
-            if let Some(empty) = (0..WAYS).find(|place| bucket.marked[*place] == 0) {
+            if let Some(empty) = (0..WAYS).find(|slot| bucket.marked[*slot] == 0) {
                 bucket.put(empty, one);
             }
         }
     }
 
-    /// Keeps those of both that have most peers.
+    /// Keeps those of both tables that have most peers.
     pub fn merge(&mut self, other: &Self, peers: impl Fn(u32) -> u64) {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             let mut both: Vec<Candidate> = mine
                 .taken()
                 .chain(theirs.taken())
-                .map(|place| place.counted(&peers))
+                .map(|slot| slot.counted(&peers))
                 .collect();
-            both.sort_unstable_by_key(|place| (Reverse(place.count()), place.tag));
-            both.dedup_by_key(|place| place.tag);
+            both.sort_unstable_by_key(|slot| (Reverse(slot.count()), slot.tag));
+            both.dedup_by_key(|slot| slot.tag);
             both.resize(WAYS, Candidate::default());
             (0..WAYS).for_each(|at| mine.put(at, both[at]));
         }
     }
 
-    /// What it weighs.
+    /// Bytes of all buckets.
     pub fn memory_bytes(&self) -> usize {
         self.buckets.len() * size_of::<Bucket>()
     }

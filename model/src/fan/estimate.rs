@@ -1,68 +1,70 @@
-//! How many peers a node has, from its bits.
+//! The number of peers of a node, estimated from its bits.
 //!
-//! In a level with m bits for a node, of which others leave a share z empty, a
-//! node with n peers, a share q of them here, leaves a bit empty with
-//! probability z·exp(−n·q/m). The *likeliest* n makes the bits of all levels
-//! likeliest.
+//! In a level in which a node has m bits, let z be the share of bits that other nodes
+//! leave empty, and q the share of all pairs that belong to the level. A bit of a node
+//! with n peers is empty with probability z·exp(−n·q/m). The *likeliest* n maximises the
+//! likelihood of the bits of all levels.
 //!
-//! There are very many nodes, and the bits of the luckiest say more than it has.
-//! So the lower end of an interval holds for all nodes together: it is the least
-//! n with which the bits are no surprise *to the luckiest of all nodes* (the tail
-//! of the binomial distribution, by Chernoff's bound, at 5 % divided by the
-//! number of nodes). The estimate lies between the likeliest n and the least n that
-//! an even chance explains for the luckiest: half way where chance may explain all
-//! of it, and nearer to the likeliest the smaller the share is that it may explain.
-//! A node *stands out* if the lower end is above 1.
+//! With very many nodes, some have far more bits set by others than the average.
+//! Therefore the lower end of an interval holds for all nodes simultaneously: it is the
+//! smallest n with which the observed bits are not improbable *for the luckiest of all
+//! nodes* (the tail of the binomial distribution by Chernoff's bound, at 5 % divided by
+//! the number of nodes). The estimate is between the likeliest n and the smallest n that
+//! explains the bits of the luckiest node with probability 1/2: half-way if noise may
+//! explain all of the bits, and the nearer to the likeliest n the smaller the share is
+//! that noise may explain. A node *stands out* if its lower end is above 1.
 //!
-//! The upper end holds for each node by itself: a node that is looked at because
-//! its bits say much has no more than these say. Bits that say less than nothing
-//! are bad luck, which is taken off (the surprise is divided by that of n = 0).
+//! The upper end holds for each node by itself: a node that is selected because of its
+//! many bits does not have more peers than these indicate. If a node has fewer bits set
+//! than noise alone would set on average, the probability is taken relative to that of n
+//! = 0.
 
 use super::Peers;
 
-/// What is seen of a node in one level.
+/// The bits of a node in one level.
 #[derive(Clone, Copy)]
-pub(super) struct Seen {
-    /// Share of all pairs that are in this level.
+pub(super) struct Observation {
+    /// Share of all pairs that belong to this level.
     pub share: f64,
-    /// Bits of the node.
+    /// Number of bits of the node.
     pub bits: f64,
-    /// Those that are set.
+    /// How many of them are set.
     pub set: f64,
-    /// Bits that are not the node's.
+    /// Number of bits that do not belong to the node.
     pub others: f64,
-    /// Share of these that are empty.
+    /// Share of those that are empty.
     pub empty: f64,
 }
 
-/// The chance that a node has more peers than its upper end: less than 5 %, as
-/// estimates are not quite normal.
+/// Probability that a node has more peers than its upper end. Below 5 %, because the
+/// estimates are not exactly normally distributed.
 const ABOVE: f64 = 0.04;
 
-/// The chance that any node at all has fewer peers than its lower end.
+/// Probability that any node has fewer peers than its lower end.
 const BELOW: f64 = 0.05;
 
-/// The chance with which the luckiest of all nodes explains the lesser n that
-/// estimates are moved to.
+/// Probability with which noise explains the bits of the luckiest node, for the smaller n
+/// that estimates are moved towards.
 const EVEN: f64 = 0.5;
 
-/// Standard deviations by which the bits of others may be more than they seem.
+/// The share of bits set by others is assumed to be higher than observed by this many
+/// standard deviations.
 const DOUBT: f64 = 2.0;
 
-/// Standard deviations that one node in twenty is below its mean.
+/// One node in twenty is this many standard deviations below its mean.
 const UNLUCKY: f64 = 1.645;
 
-/// No node has more.
+/// Upper limit of the number of peers.
 const MOST: f64 = 1e10;
 
-/// No peers, as far as a division by them allows.
+/// Stands for 0 peers where a division by 0 must be avoided.
 const NONE: f64 = 1e-6;
 
-/// Good enough, relative and in peers.
+/// Precision of a search, relative and in peers.
 const NEAR_ENOUGH: f64 = 1e-3;
 
-/// What the bits of one of `nodes` nodes say.
-pub(super) fn estimate(levels: &[Seen], nodes: f64) -> Peers {
+/// Estimate and interval for one of `nodes` nodes.
+pub(super) fn estimate(levels: &[Observation], nodes: f64) -> Peers {
     let likeliest = likeliest(levels);
     let never = normal(surprise(levels, NONE));
     let high = crossing(|n| normal(surprise(levels, n)) > ABOVE * never);
@@ -81,17 +83,17 @@ pub(super) fn estimate(levels: &[Seen], nodes: f64) -> Peers {
     }
 }
 
-/// The least n that is certain to stand out, but for one in twenty, of a node like
-/// a stranger in these levels.
-pub(super) fn surely_seen(levels: &[Seen], nodes: f64) -> u64 {
+/// The smallest n with which a node stands out with a probability of 95 %. The bits that
+/// others have set are taken from `levels`.
+pub(super) fn detectable_peers(levels: &[Observation], nodes: f64) -> u64 {
     let refuted = (BELOW / nodes).ln();
     let most = crossing(|n| ln_tail(&unlucky(levels, n), NONE) > refuted);
     most.ceil() as u64
 }
 
-/// What a node with `n` peers shows that is less lucky than nineteen of twenty.
-fn unlucky(levels: &[Seen], n: f64) -> Vec<Seen> {
-    let spread = |level: &Seen| {
+/// The bits of a node with `n` peers that has fewer bits set than 95 % of such nodes.
+fn unlucky(levels: &[Observation], n: f64) -> Vec<Observation> {
+    let spread = |level: &Observation| {
         let empty = level.stays_empty(n);
         level.bits * empty * (1.0 - empty)
     };
@@ -99,30 +101,31 @@ fn unlucky(levels: &[Seen], n: f64) -> Vec<Seen> {
         .iter()
         .map(|level| level.weight(n).powi(2) * spread(level))
         .sum();
-    let fewer = |level: &Seen| UNLUCKY * level.weight(n) * spread(level) / all.sqrt().max(1e-12);
-    let shown = |level: &Seen| Seen {
+    let fewer =
+        |level: &Observation| UNLUCKY * level.weight(n) * spread(level) / all.sqrt().max(1e-12);
+    let shown = |level: &Observation| Observation {
         set: (level.bits * (1.0 - level.stays_empty(n)) - fewer(level)).max(0.0),
         ..*level
     };
     levels.iter().map(shown).collect()
 }
 
-/// The n that makes the bits likeliest.
-fn likeliest(levels: &[Seen]) -> f64 {
+/// The n that maximises the likelihood.
+fn likeliest(levels: &[Observation]) -> f64 {
     crossing(|n| levels.iter().map(|level| level.score(n)).sum::<f64>() > 0.0)
 }
 
-/// The least n with which so many bits have at least this chance.
-fn least(levels: &[Seen], chance: f64) -> f64 {
+/// The smallest n with which so many bits are set with at least this probability.
+fn least(levels: &[Observation], chance: f64) -> f64 {
     let refuted = chance.ln();
     crossing(|n| ln_tail(levels, n) < refuted)
 }
 
-/// The logarithm of the chance, at most, that a node with `n` peers has as many
-/// bits set: Chernoff's bound for the sum of all levels, each weighted with what
-/// a bit there says of n. Bits of one node are negatively associated, so it
-/// holds for them as well.
-fn ln_tail(levels: &[Seen], n: f64) -> f64 {
+/// Logarithm of an upper bound of the probability that a node with `n` peers has at least
+/// as many bits set: Chernoff's bound for the sum over all levels, each weighted by what
+/// a bit of it says about n. The bits of a node are negatively associated, so the bound
+/// holds for them.
+fn ln_tail(levels: &[Observation], n: f64) -> f64 {
     let terms: Vec<[f64; 3]> = levels
         .iter()
         .map(|level| [level.bits, level.set_at_most(n), level.weight(n)])
@@ -139,7 +142,8 @@ fn ln_tail(levels: &[Seen], n: f64) -> f64 {
         return 0.0;
     }
     let seen = seen.min(most * (1.0 - 1e-9));
-    // The slope of the exponent grows with the tilt; it is best where it is 0.
+    // The derivative of the exponent increases with the tilt; the bound is tightest where
+    // it is 0.
     let slope = |tilt: f64| -> f64 {
         let each = scaled().map(|(m, p, w)| {
             let more = p * (tilt * w).exp();
@@ -162,7 +166,7 @@ fn ln_tail(levels: &[Seen], n: f64) -> f64 {
     each.sum::<f64>() - low * seen
 }
 
-/// The chance that a normal number is below `z`: within 1e-7.
+/// Distribution function of the normal distribution, within 1e-7.
 fn normal(z: f64) -> f64 {
     // Abramowitz and Stegun, 26.2.17.
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
@@ -178,7 +182,7 @@ fn normal(z: f64) -> f64 {
     if z < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// Up to where `n` is too few.
+/// The largest n for which `too_few` returns true.
 fn crossing(too_few: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     if !too_few(NONE) {
@@ -201,8 +205,8 @@ fn crossing(too_few: impl Fn(f64) -> bool) -> f64 {
     (low + high) / 2.0
 }
 
-/// By how many standard deviations more bits are set than with `n` peers.
-fn surprise(levels: &[Seen], n: f64) -> f64 {
+/// By how many standard deviations more bits are set than expected with `n` peers.
+fn surprise(levels: &[Observation], n: f64) -> f64 {
     let (mut excess, mut variance, mut known) = (0.0, 0.0, 0.0);
     for level in levels {
         let load = n * level.share / level.bits;
@@ -210,37 +214,39 @@ fn surprise(levels: &[Seen], n: f64) -> f64 {
         let full = 1.0 - empty;
         let weight = level.weight(n);
         excess += weight * (level.set - level.bits * full);
-        // Its own bits, and what is known of those of others.
+        // The variance of the node's own bits, and the uncertainty about the bits of
+        // others.
         let own = level.bits * empty * full;
         let others = (level.bits * (-load).exp()).powi(2) * level.empty * (1.0 - level.empty);
         variance += weight * weight * (own + others / level.others);
         known += weight * level.bits * empty * load;
     }
-    // Were n random, too, this part of the variance would be that of n.
+    // `n` is fixed, so the part of the variance that a random n would cause is
+    // subtracted.
     let variance = variance - known * known / n;
     excess / variance.max(1e-30).sqrt()
 }
 
-impl Seen {
+impl Observation {
     fn stays_empty(&self, n: f64) -> f64 {
         self.empty * (-n * self.share / self.bits).exp()
     }
 
-    /// What a bit says of n.
+    /// What a set bit says about n.
     fn weight(&self, n: f64) -> f64 {
         let full = 1.0 - self.stays_empty(n);
         self.share / self.bits / full.max(1e-12)
     }
 
-    /// The chance that a bit is set, where that of others is known from `others`
-    /// bits only.
+    /// The probability that a bit is set. The share of bits that others leave empty is
+    /// known from `others` bits only, so its uncertainty is subtracted.
     fn set_at_most(&self, n: f64) -> f64 {
         let doubt = DOUBT * (self.empty * (1.0 - self.empty) / self.others).sqrt();
         let empty = (self.empty - doubt).max(0.0) * (-n * self.share / self.bits).exp();
         (1.0 - empty).clamp(1e-12, 1.0)
     }
 
-    /// How the likelihood of what is seen changes with `n`.
+    /// Derivative of the log-likelihood with respect to `n`.
     fn score(&self, n: f64) -> f64 {
         let empty = self.stays_empty(n);
         let full = (1.0 - empty).max(1e-12);
@@ -252,8 +258,8 @@ impl Seen {
 mod tests {
     use super::*;
 
-    fn level(share: f64, set: f64, empty: f64) -> Seen {
-        Seen {
+    fn level(share: f64, set: f64, empty: f64) -> Observation {
+        Observation {
             share,
             bits: 192.0,
             set,
@@ -264,15 +270,15 @@ mod tests {
 
     #[test]
     fn what_others_have_set_is_taken_off() {
-        // Half of all bits are set, and half of one's own: nobody.
+        // Half of all bits are set, and half of the bits of this node: no peers.
         let nobody = estimate(&[level(0.5, 96.0, 0.5), level(0.5, 96.0, 0.5)], 1.0);
         assert_eq!((nobody.peers, nobody.low), (0, 0));
         assert!((20..100).contains(&nobody.high), "{nobody:?}");
-        // 192·ln 2 pairs leave half of the rest.
+        // 192·ln 2 pairs set half of the remaining bits.
         let some = estimate(&[level(0.5, 144.0, 0.5), level(0.5, 144.0, 0.5)], 1.0);
         assert!((260..=268).contains(&some.peers), "{some:?}");
         assert!(some.low < 240 && some.high > 292, "{some:?}");
-        // Among very many nodes so many bits are less of a surprise.
+        // Among very many nodes so many bits are less improbable.
         let lucky = estimate(&[level(0.5, 144.0, 0.5), level(0.5, 144.0, 0.5)], 1e6);
         assert!(lucky.low < some.low && lucky.peers < some.peers);
         assert_eq!(lucky.high, some.high);

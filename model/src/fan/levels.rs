@@ -1,62 +1,63 @@
 //! Levels of shared bits.
 //!
-//! A pair belongs to one level, by its tag: level 0 has half of all pairs,
-//! level 1 a quarter, the last one the rest. So there is always a level in
-//! which a node's bits are neither all empty nor all set. A level has columns
-//! and rows; a node has one bit in every column, in a row that follows from its
-//! tag, and its pair sets the one in the pair's column.
+//! The tag of a pair determines its level: level 0 has half of all pairs, level 1 a
+//! quarter, the last level the rest. So for every number of peers there is a level in
+//! which the bits of a node are neither all empty nor all set. A level consists of
+//! columns and rows. A node has one bit in every column, in a row that follows from its
+//! tag; a pair sets the bit in the column of the pair.
 //!
-//! Each level has less memory than the one below, but not half of it: the
-//! upper ones are emptier, and answer when those below are full.
+//! Each level has less memory than the one below, but more than half of it: the upper
+//! levels are emptier and answer when the levels below are full.
 
-use super::estimate::{Seen, estimate, surely_seen};
-use super::{Peers, Tagged, level};
+use super::estimate::{Observation, detectable_peers, estimate};
+use super::{Peers, TagPair, level};
 use crate::codes::{ODD, SALT, mix};
 
-/// Levels; the last is for nodes with tens of millions of peers.
+/// Number of levels. The last one is for nodes with tens of millions of peers.
 const LEVELS: usize = 14;
 
-/// The lower levels, which tell nearly all there is to know of most nodes.
+/// The lower levels, which are sufficient for most nodes.
 const NEAR: usize = 4;
 
-/// Nodes that may have more peers than this are looked up in all levels.
+/// If the upper end for a node exceeds this, all levels are evaluated.
 const MANY: u64 = 1000;
 
-/// Columns of a lower and of an upper level. More in the lower ones would bring
-/// in more of other nodes; few nodes are in the upper ones, and more make them
-/// exact.
+/// Columns of a lower and of an upper level. More columns in the lower levels would add
+/// noise of other nodes. Few nodes reach the upper levels, where more columns increase
+/// the precision.
 const COLUMNS: [usize; 2] = [192, 1024];
 
-/// The same where memory is short.
+/// The same for memories below [`SHORT`] words.
 const FEW_COLUMNS: [usize; 2] = [128, 256];
 
-/// Words that are short.
+/// A memory of fewer words than this is small.
 const SHORT: usize = 4096;
 
-/// Rows of the smallest level: fewer would not tell a node from the others.
+/// Rows of the smallest level. With fewer rows a node could not be told from the others.
 const LEAST_ROWS: usize = 8;
 
-/// A level has this many times the memory of the next.
+/// Each level has this many times the memory of the next.
 const SHRINK: f64 = 1.6;
 
 struct Level {
-    /// Its first bit.
+    /// Index of its first bit.
     start: usize,
     columns: usize,
     rows: usize,
-    /// Bits that are set.
+    /// Number of set bits.
     ones: usize,
-    /// It is full when so many are.
+    /// The level is full when so many bits are set.
     limit: usize,
-    /// Share of the pairs.
+    /// Share of all pairs that belong to this level.
     share: f64,
 }
 
-/// How bits are laid out in words, and how many of each level are set.
+/// The layout of the bits in words, and the number of set bits of each level.
 pub(super) struct Levels {
     all: [Level; LEVELS],
-    /// Those below this one are full: they know little, and nothing is put there
-    /// any more. What is seldom seen is enough to count what is often.
+    /// The levels below this one are full. They no longer help to estimate, so their
+    /// pairs are skipped; the rarer pairs of the upper levels are sufficient for large
+    /// numbers.
     full: usize,
 }
 
@@ -71,8 +72,8 @@ impl Levels {
         let spare = (64 * words).saturating_sub(least) as f64;
         let weight = |level: usize| SHRINK.powi(-(level as i32));
         let all: f64 = (0..LEVELS).map(weight).sum();
-        // In quarters. Half is cheaper where nearly every pair is new, but where
-        // memory is short the rest still tells something.
+        // In quarters. A limit of one half is faster when nearly all pairs are new; in a
+        // small memory the bits up to three quarters still help.
         let full = if words < SHORT { 3 } else { 2 };
         let mut start = 0;
         let all = std::array::from_fn(|level| {
@@ -93,26 +94,26 @@ impl Levels {
         Self { all, full: 0 }
     }
 
-    /// How many levels are full.
+    /// Number of full levels.
     #[inline]
     pub fn full(&self) -> usize {
         self.full
     }
 
-    /// Whether a pair is of a level that is not full.
+    /// Whether a pair belongs to a level that is not full.
     #[inline]
-    pub fn takes(&self, pair: u32) -> bool {
+    pub fn accepts(&self, pair: u32) -> bool {
         level(pair) >= self.full
     }
 
-    /// Sets the bit of a pair; says whether it was empty.
+    /// Sets the bit of a pair. Returns whether it was empty.
     #[inline]
-    pub fn set(&mut self, words: &mut [u64], tagged: Tagged) -> bool {
-        // The high bits of a tag say the level, the low ones the column.
-        let number = level(tagged.pair).min(LEVELS - 1);
+    pub fn set(&mut self, words: &mut [u64], tags: TagPair) -> bool {
+        // The high bits of a tag determine the level, the low ones the column.
+        let number = level(tags.pair).min(LEVELS - 1);
         let level = &mut self.all[number];
-        let column = ((tagged.pair & 0xffff) as usize * level.columns) >> 16;
-        let at = level.bit(number, spread(tagged.node), column);
+        let column = ((tags.pair & 0xffff) as usize * level.columns) >> 16;
+        let at = level.bit(number, spread(tags.node), column);
         let bit = 1u64 << (at % 64);
         let word = &mut words[at / 64];
         let new = *word & bit == 0;
@@ -124,7 +125,8 @@ impl Levels {
         new
     }
 
-    /// The last one has to do for all that comes.
+    /// Counts the full levels. The last level never counts as full, because no other one
+    /// could replace it.
     #[cold]
     fn find_full(&mut self) {
         let last = LEVELS - 1;
@@ -134,12 +136,12 @@ impl Levels {
             .count();
     }
 
-    /// What the bits of a node say.
+    /// The number of peers of a node.
     pub fn peers(&self, words: &[u64], node: u32) -> Peers {
-        let seen = |(number, level): (usize, &Level)| level.seen(words, number, node);
-        // Of those that are full the lower ones leave out pairs.
+        let seen = |(number, level): (usize, &Level)| level.observe(words, number, node);
+        // Full levels are skipped, because pairs are missing there.
         let levels = || self.all.iter().enumerate().skip(self.full);
-        let mut looked_at: Vec<Seen> = levels().take(NEAR).map(seen).collect();
+        let mut looked_at: Vec<Observation> = levels().take(NEAR).map(seen).collect();
         let peers = estimate(&looked_at, self.nodes());
         if peers.high <= MANY {
             return peers;
@@ -148,16 +150,16 @@ impl Levels {
         estimate(&looked_at, self.nodes())
     }
 
-    /// How many peers a node has at most, but for one in twenty, that does not
-    /// stand out.
-    pub fn most_hidden(&self) -> u64 {
+    /// The number of peers that a node which does not stand out has at most, with a
+    /// probability of 95 %.
+    pub fn most_undetected(&self) -> u64 {
         let levels = self.all.iter().skip(self.full).take(NEAR);
-        let seen: Vec<Seen> = levels.map(|level| level.seen_with(0)).collect();
-        surely_seen(&seen, self.nodes())
+        let seen: Vec<Observation> = levels.map(|level| level.observation_with(0)).collect();
+        detectable_peers(&seen, self.nodes())
     }
 
-    /// How many nodes there are at most, roughly: as many as the pairs of a node
-    /// and a column of the first level that is not full.
+    /// A rough upper bound of the number of nodes: the number of distinct combinations of
+    /// a node and a column in the first level that is not full.
     fn nodes(&self) -> f64 {
         let level = &self.all[self.full];
         let bits = (level.columns * level.rows) as f64;
@@ -165,7 +167,7 @@ impl Levels {
         (-bits * empty.ln() / level.share).max(1.0)
     }
 
-    /// Counts the bits that are set again.
+    /// Counts the set bits of all levels again.
     pub fn recount(&mut self, words: &[u64]) {
         for level in &mut self.all {
             let bits = level.start..level.start + level.columns * level.rows;
@@ -177,21 +179,21 @@ impl Levels {
     }
 }
 
-/// A node's tag, spread over 64 bits.
+/// The tag of a node, spread over 64 bits.
 #[inline]
 fn spread(node: u32) -> u64 {
     mix(u64::from(node) ^ SALT, ODD)
 }
 
 impl Level {
-    /// Whether so many bits are set that the rest tells little.
+    /// Whether so many bits are set that the level no longer helps to estimate.
     #[inline]
     fn is_full(&self) -> bool {
         self.ones >= self.limit
     }
 
-    /// Where the bit of a node in a column is. A multiplier of its own for each
-    /// column: nodes that meet in one do not meet in others.
+    /// Index of the bit of a node in a column. Each column has its own multiplier, so
+    /// nodes that collide in one column do not collide in others.
     #[inline]
     fn bit(&self, number: usize, node: u64, column: usize) -> usize {
         let multiplier = ((number << 16 | column) as u64 ^ SALT).wrapping_mul(ODD) | 1;
@@ -199,24 +201,25 @@ impl Level {
         self.start + column * self.rows + ((hash as usize * self.rows) >> 32)
     }
 
-    fn seen(&self, words: &[u64], number: usize, node: u32) -> Seen {
+    fn observe(&self, words: &[u64], number: usize, node: u32) -> Observation {
         let (mut mine, node) = (0, spread(node));
         for column in 0..self.columns {
             let at = self.bit(number, node, column);
             mine += (words[at / 64] >> (at % 64) & 1) as usize;
         }
-        self.seen_with(mine)
+        self.observation_with(mine)
     }
 
-    /// What is seen of a node with so many bits.
-    fn seen_with(&self, mine: usize) -> Seen {
+    /// The observation of a node that has `mine` bits set.
+    fn observation_with(&self, mine: usize) -> Observation {
         let others = (self.columns * (self.rows - 1)) as f64;
-        Seen {
+        Observation {
             share: self.share,
             bits: self.columns as f64,
             others,
-            // Of the bits that are not its own.
-            empty: 1.0 - (self.ones - mine) as f64 / others,
+            // Share among the bits that are not its own. One of them counts as set if none
+            // is: otherwise a single bit of such a level would outweigh all other levels.
+            empty: 1.0 - (self.ones - mine).max(1) as f64 / others,
             set: mine as f64,
         }
     }

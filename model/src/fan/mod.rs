@@ -1,28 +1,30 @@
-//! Fan: with how many others each node talks, in bounded memory.
+//! Fan: the number of distinct peers of each node, in bounded memory.
 //!
-//! Of every pair of a node and a peer one bit is set, so a pair that comes
-//! again changes nothing, and two windows together are the bits of both. The
-//! bits are shared: each node has a *virtual bitmap* of its own, whose bits lie
-//! scattered among those of all others. What others have set there is what
-//! they have set elsewhere, on average, and is taken off (`estimate`).
+//! Each pair of a node and a peer sets one bit, so repeated pairs change nothing and two
+//! windows are merged by a bitwise OR. The nodes share the bits: each node has a *virtual
+//! bitmap* whose bits are scattered among those of all others. The share of bits that
+//! other nodes have set there is estimated from all other bits and subtracted
+//! (`estimate`).
 //!
-//! | part | holds |
+//! | part | contents |
 //! |---|---|
 //! | `levels` | the bits: level 0 for half of all pairs, level 1 for a quarter, and so on |
-//! | `estimate` | the number of peers that is most likely for the bits seen, and its interval |
-//! | `pairs` | the tags of all pairs while they fit: then they are counted |
-//! | `candidates` | nodes by name, among which the largest are sought |
-//! | `growth` | more memory for more pairs, while all of them are kept |
+//! | `estimate` | the most likely number of peers for the observed bits, and its interval |
+//! | `pairs` | the tags of all pairs while they fit; then peers are counted instead of estimated |
+//! | `candidates` | nodes by name, among which those with most peers are searched |
+//! | `growth` | taking more memory while all pairs are kept |
 //! | `state` | saving and loading |
 //!
-//! A node with n peers, far above the noise, is known within 0.65/√m, where m
-//! is the bits it has in a level: 2 % for the 1,024 of the upper ones. Below
-//! that, the error is about √(m·(eˣ − 1)) peers, where x is the pairs that share
-//! a bit: 18 for one pair a bit. Memory is bounded; an arrival costs a few
-//! multiplications, one word of bits and, if it is new, one bucket of names.
+//! **Accuracy.** Counted while all pairs fit. For a node with many more peers than the
+//! noise, the relative error is 0.65/√m, where m is the number of bits of a node in a
+//! level: 2 % for the m = 1,024 of the upper levels. Near the noise, the error is about
+//! √(m·(eˣ − 1)) peers, where x is the number of pairs that share a bit: 18 peers for one
+//! pair per bit and the m = 192 of the lower levels. **Cost.** Memory is fixed by the
+//! allowance. An arrival costs a few multiplications and one word of bits and, if its bit
+//! was not set, one bucket of names.
 //!
-//! Tags follow from the secret alone, not from the window: otherwise windows
-//! could not be put together. Who does not know the secret can aim at nothing.
+//! Tags depend on the secret but not on the window, because otherwise windows could not
+//! be merged. Without the secret nobody can choose pairs that collide.
 
 mod candidates;
 mod estimate;
@@ -43,39 +45,40 @@ use crate::{Error, Result};
 use candidates::Candidates;
 use levels::Levels;
 
-/// The least memory there can be one for.
+/// The smallest memory of a fan in bytes.
 pub const LEAST: usize = 6 << 10;
 
-/// One part of the memory in so many is for names.
+/// One byte in this many is used for names.
 const NAMES: usize = 6;
 
-/// No more bytes than this are for names: no list is as long.
+/// At most this many bytes are used for names, which is enough for the longest list.
 const MOST_NAMES: usize = 48 << 10;
 
-/// Where memory is short so many bytes are for names, or half of it: enough for
-/// a list.
+/// At least this many bytes, or half of a smaller memory, are used for names, which is
+/// enough for a short list.
 const FEW_NAMES: usize = 2 << 10;
 
-/// For a list, no more nodes than this are looked at, unless it is as long: each
-/// takes some microseconds.
+/// At most this many nodes are evaluated for a list, unless a longer list is asked for.
+/// Each evaluation takes some microseconds.
 const MOST_LOOKED_AT: usize = 256;
 
-/// The number of peers of a node: the estimate and its 90 % interval.
+/// The number of peers of a node with a 90 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Peers {
     /// The estimate.
     pub peers: u64,
-    /// Lower end of the interval. It holds for all nodes together, so also for
-    /// those that are listed because their numbers are the largest.
+    /// Lower end of the interval. It holds for all nodes simultaneously and therefore
+    /// also for the nodes that are listed because their numbers are the largest.
     pub low: u64,
     /// Upper end of the interval.
     pub high: u64,
-    /// Whether all peers were counted by name, so that the three are the number.
+    /// Whether the peers were counted by name, so that all three numbers are equal and
+    /// exact.
     pub exact: bool,
 }
 
 impl Peers {
-    /// A number that is known.
+    /// A number that is known exactly.
     pub fn exactly(peers: u64) -> Self {
         Self {
             exact: true,
@@ -83,7 +86,8 @@ impl Peers {
         }
     }
 
-    /// A number that was counted by tags, of which two may be equal.
+    /// A number that was counted by tags. Two peers may have the same tag, so it is not
+    /// marked as exact.
     fn counted(peers: u64) -> Self {
         Self {
             peers,
@@ -93,9 +97,9 @@ impl Peers {
         }
     }
 
-    /// The same within what is certain.
-    pub fn within(self, certain: Certain) -> Self {
-        let Certain { at_least, at_most } = certain;
+    /// Moves the numbers into guaranteed bounds.
+    pub fn within(self, bounds: PeerBounds) -> Self {
+        let PeerBounds { at_least, at_most } = bounds;
         let at_least = at_least.min(at_most);
         Self {
             peers: self.peers.clamp(at_least, at_most),
@@ -105,29 +109,30 @@ impl Peers {
         }
     }
 
-    /// Whether it is more than chance explains, for the luckiest of all nodes.
+    /// Whether the number is larger than noise explains, even for the node with the most
+    /// noise of all.
     fn stands_out(&self) -> bool {
         self.low > 1
     }
 }
 
-/// How many peers a node certainly has, as was counted elsewhere.
+/// Guaranteed bounds of the number of peers of a node, known from another source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Certain {
-    /// No fewer.
+pub struct PeerBounds {
+    /// The node has at least so many peers.
     pub at_least: u64,
-    /// No more.
+    /// The node has at most so many peers.
     pub at_most: u64,
 }
 
-impl Certain {
-    /// Nothing is certain.
-    pub const ANYTHING: Self = Self {
+impl PeerBounds {
+    /// No bounds.
+    pub const UNBOUNDED: Self = Self {
         at_least: 0,
         at_most: u64::MAX,
     };
 
-    /// The same of a node of which a pair was seen.
+    /// The bounds of a node of which at least one pair was seen.
     fn with_one(self) -> Self {
         Self {
             at_least: self.at_least.max(1),
@@ -136,76 +141,97 @@ impl Certain {
     }
 }
 
-/// A node that may be among the largest.
+/// A node that may be among those with most peers.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
-    /// Its name.
+pub struct KnownNode {
+    /// Name of the node.
     pub name: AnyName,
-    /// Its id ([`Secret::id`]).
+    /// Id of the node ([`Secret::id`]).
     pub id: u64,
-    /// What is certain of it.
-    pub certain: Certain,
+    /// Guaranteed bounds of its number of peers.
+    pub bounds: PeerBounds,
 }
 
-/// The nodes with most peers, as far as they stand out.
+/// The nodes with most peers, as far as their numbers exceed the noise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Largest {
-    /// The largest first.
+    /// Sorted by the number of peers, largest first.
     pub nodes: Vec<(AnyName, Peers)>,
-    /// No other node has more peers than this, in nineteen cases of twenty.
+    /// No other node has more peers than this, with a probability of 95 %.
     pub others_at_most: u64,
 }
 
-/// The number of peers of every node in one direction. See the head of this
-/// module.
+/// The number of peers of every node in one direction (as source, or as destination).
+///
+/// ```
+/// use crane_model::fan::{Fan, PeerBounds};
+/// use crane_model::name::AnyName;
+/// use crane_model::{Edge, Secret};
+///
+/// # fn main() -> crane_model::Result<()> {
+/// let secret = Secret::from_seed(1);
+/// let mut fan = Fan::new(64 << 10, &secret)?;
+/// // Node 1 has 50 peers; each pair arrives twice.
+/// for peer in (0..50).chain(0..50) {
+///     let pair = Edge::new(1, peer).name();
+///     fan.record(&[1], secret.id(&[1]), secret.id(&pair));
+/// }
+/// assert_eq!(fan.answer(secret.id(&[1])).peers, 50);
+///
+/// let largest = fan.largest(10, Vec::new(), u64::MAX, |_| PeerBounds::UNBOUNDED);
+/// assert_eq!(largest.nodes[0].0, AnyName::Narrow([1]));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Fan {
-    /// Tells one of another secret.
+    /// Fingerprint of the secret. A state with another one is refused.
     check: u64,
-    /// Either pairs, or the bits of all levels.
+    /// The set of pairs, or the bits of all levels.
     words: Vec<u64>,
-    kept: Kept,
+    content: Content,
     candidates: Candidates,
-    /// What all of this was made of, and what it may become.
+    /// Bytes that words and candidates were sized for.
     bytes: usize,
     allowance: Allowance,
 }
 
-/// What the words are.
-enum Kept {
-    /// Pairs themselves, so many.
+/// What `words` holds.
+enum Content {
+    /// A set of this many pairs.
     Pairs(usize),
-    /// Bits.
+    /// Bits, laid out in levels.
     Bits(Box<Levels>),
 }
 
-/// What a node and one of its peers are known by.
+/// The tags of a node and of a pair of that node and a peer.
 #[derive(Clone, Copy)]
-struct Tagged {
+struct TagPair {
     node: u32,
     pair: u32,
 }
 
-/// One pair in 2^level has a tag of this level or above.
+/// The level of a pair. One pair in 2^n has level n or a higher one.
 #[inline]
 fn level(pair: u32) -> usize {
     pair.leading_zeros() as usize
 }
 
-/// What is random in an id is enough to tell one from the other.
+/// The upper 32 bits of an id, which identify a node or a pair.
 #[inline]
 fn tag(id: u64) -> u32 {
     (id >> 32) as u32
 }
 
 impl Fan {
-    /// An empty one in so many bytes, which it has from the start.
+    /// An empty fan that takes `bytes` bytes at once.
     pub fn new(bytes: usize, secret: &Secret) -> Result<Self> {
         let mut fan = Self::growing(Allowance::alone(bytes, bytes), secret)?;
         fan.resize(bytes);
         Ok(fan)
     }
 
-    /// An empty one that takes memory when it needs it.
+    /// An empty fan that takes memory from its allowance when it needs it. Returns an
+    /// error if the allowance starts with less than [`LEAST`].
     pub fn growing(allowance: Allowance, secret: &Secret) -> Result<Self> {
         if allowance.held() < LEAST {
             return Err(Error::Setting {
@@ -217,63 +243,64 @@ impl Fan {
         Ok(Self {
             check: secret.derive(0, 4),
             words: Vec::new(),
-            kept: Kept::Pairs(0),
+            content: Content::Pairs(0),
             candidates: Candidates::none(),
             bytes: 0,
             allowance,
         })
     }
 
-    /// Notes that a node has a peer. `id` is the id of the node, `pair` that of
-    /// the pair of both ([`Secret::id`]). The last two words of a long name of
-    /// a node are 0.
+    /// Records that a node has a peer. `id` is the id of the node and `pair` the id of
+    /// the pair of node and peer ([`Secret::id`]). If the name of the node is long, its
+    /// last two words must be 0.
     #[inline]
-    pub fn note<N: Name>(&mut self, node: &N, id: u64, pair: u64) {
-        let tagged = Tagged {
+    pub fn record<N: Name>(&mut self, node: &N, id: u64, pair: u64) {
+        let tags = TagPair {
             node: tag(id),
             pair: tag(pair),
         };
-        if self.takes(pair)
-            && self.keep(tagged)
-            && let Some(level) = level(tagged.pair).checked_sub(self.rare())
+        if self.accepts(pair)
+            && self.keep(tags)
+            && let Some(level) = level(tags.pair).checked_sub(self.sampling_level())
         {
-            self.candidates.count(tagged.node, level, || node.any());
+            self.candidates.count(tags.node, level, || node.any());
         }
     }
 
-    /// Whether a pair is noted at all: those that are full leave most out.
+    /// Whether recording this pair can have an effect. When the lower levels are full,
+    /// most pairs are skipped.
     #[inline]
-    pub fn takes(&self, pair: u64) -> bool {
-        match &self.kept {
-            Kept::Pairs(_) => true,
-            Kept::Bits(levels) => levels.takes(tag(pair)),
+    pub fn accepts(&self, pair: u64) -> bool {
+        match &self.content {
+            Content::Pairs(_) => true,
+            Content::Bits(levels) => levels.accepts(tag(pair)),
         }
     }
 
-    /// The level from which on pairs count for candidates.
+    /// The lowest level whose pairs are counted for the candidates.
     #[inline]
-    fn rare(&self) -> usize {
-        match &self.kept {
-            Kept::Pairs(_) => 0,
-            Kept::Bits(levels) => levels.full(),
+    fn sampling_level(&self) -> usize {
+        match &self.content {
+            Content::Pairs(_) => 0,
+            Content::Bits(levels) => levels.full(),
         }
     }
 
-    /// Says whether it may be new.
+    /// Stores a pair. Returns whether it may be new.
     #[inline]
-    fn keep(&mut self, tagged: Tagged) -> bool {
+    fn keep(&mut self, tags: TagPair) -> bool {
         if self.words.is_empty() {
             self.grow();
         }
-        let rare = self.rare();
-        match &mut self.kept {
-            Kept::Bits(levels) => {
-                let new = levels.set(&mut self.words, tagged);
-                self.count_rarer(rare);
+        let sampling_level = self.sampling_level();
+        match &mut self.content {
+            Content::Bits(levels) => {
+                let new = levels.set(&mut self.words, tags);
+                self.rescale_candidates(sampling_level);
                 new
             }
-            Kept::Pairs(count) => {
-                let new = pairs::insert(&mut self.words, tagged);
+            Content::Pairs(count) => {
+                let new = pairs::insert(&mut self.words, tags);
                 *count += usize::from(new);
                 if pairs::is_full(&self.words, *count) {
                     self.grow();
@@ -283,95 +310,97 @@ impl Fan {
         }
     }
 
-    /// Where fewer pairs count for candidates than before, so do those they had.
+    /// When pairs of a higher level than `before` are needed to count for candidates,
+    /// divides the present counts accordingly.
     #[inline]
-    fn count_rarer(&mut self, before: usize) {
-        let rarer = self.rare() - before;
-        if rarer > 0 {
-            self.candidates.divide(1 << rarer);
+    fn rescale_candidates(&mut self, before: usize) {
+        let higher = self.sampling_level() - before;
+        if higher > 0 {
+            self.candidates.divide(1 << higher);
         }
     }
 
     /// The number of peers of the node with this id.
     pub fn answer(&self, id: u64) -> Peers {
         let tag = tag(id);
-        match &self.kept {
-            Kept::Pairs(_) => {
-                let mine = pairs::all(&self.words).filter(|tagged| tagged.node == tag);
+        match &self.content {
+            Content::Pairs(_) => {
+                let mine = pairs::all(&self.words).filter(|tags| tags.node == tag);
                 Peers::counted(mine.count() as u64)
             }
-            Kept::Bits(levels) => {
+            Content::Bits(levels) => {
                 let peers = levels.peers(&self.words, tag);
                 match peers.stands_out() {
                     true => peers,
-                    // As a list says of all that are not in it.
-                    false => peers.within(Certain {
+                    // The same upper bound as for nodes that are not in a list.
+                    false => peers.within(PeerBounds {
                         at_least: 0,
-                        at_most: levels.most_hidden(),
+                        at_most: levels.most_undetected(),
                     }),
                 }
             }
         }
     }
 
-    /// The `count` nodes with most peers that stand out, the largest first, sought
-    /// among the candidates and the nodes of `known`. `certain` says what is certain
-    /// of a candidate; nodes that are in neither have at most `unknown` peers.
+    /// The `count` nodes with most peers whose numbers exceed the noise, largest first.
+    /// They are searched among the candidates and `known`. `bounds` returns the
+    /// guaranteed bounds of a candidate; nodes that are in neither have at most `unknown`
+    /// peers.
     pub fn largest(
         &self,
         count: usize,
-        mut known: Vec<Known>,
+        mut known: Vec<KnownNode>,
         unknown: u64,
-        certain: impl Fn(&AnyName) -> Certain,
+        bounds: impl Fn(&AnyName) -> PeerBounds,
     ) -> Largest {
         let counts = self.counts();
-        let answer = |tag: u32| match &self.kept {
-            Kept::Pairs(_) => Peers::counted(counts.get(&tag).copied().unwrap_or(0)),
-            Kept::Bits(levels) => levels.peers(&self.words, tag),
+        let answer = |tag: u32| match &self.content {
+            Content::Pairs(_) => Peers::counted(counts.get(&tag).copied().unwrap_or(0)),
+            Content::Bits(levels) => levels.peers(&self.words, tag),
         };
-        // More than are asked for, as candidates are counted roughly and others
-        // may have fewer peers than they can have; all of them where that costs
-        // nothing.
-        let enough = match self.kept {
-            Kept::Pairs(_) => usize::MAX,
-            Kept::Bits(_) => count.max(count.saturating_mul(4).clamp(64, MOST_LOOKED_AT)),
+        // More nodes than asked for are evaluated, because the counts of candidates are
+        // rough and known nodes may have fewer peers than their upper bound. All of them
+        // are evaluated if that is cheap.
+        let enough = match self.content {
+            Content::Pairs(_) => usize::MAX,
+            Content::Bits(_) => count.max(count.saturating_mul(4).clamp(64, MOST_LOOKED_AT)),
         };
-        known.sort_unstable_by_key(|node| (Reverse(node.certain.at_most), node.name));
-        let not_looked_at = known.get(enough).map_or(0, |node| node.certain.at_most);
+        known.sort_unstable_by_key(|node| (Reverse(node.bounds.at_most), node.name));
+        let not_looked_at = known.get(enough).map_or(0, |node| node.bounds.at_most);
         known.truncate(enough);
-        let mut looked_at: FxHashMap<AnyName, (u32, Certain)> = FxHashMap::default();
+        let mut looked_at: FxHashMap<AnyName, (u32, PeerBounds)> = FxHashMap::default();
         for node in known {
-            looked_at.insert(node.name, (tag(node.id), node.certain));
+            looked_at.insert(node.name, (tag(node.id), node.bounds));
         }
         let mut candidates: Vec<_> = self.candidates.all().collect();
         candidates.sort_unstable_by_key(|one| (Reverse(one.count()), one.tag));
         for one in candidates.iter().take(enough) {
             let name = one.name();
             let entry = looked_at.entry(name);
-            entry.or_insert_with(|| (one.tag, certain(&name).with_one()));
+            entry.or_insert_with(|| (one.tag, bounds(&name).with_one()));
         }
         let mut nodes: Vec<(AnyName, u32, Peers)> = Vec::new();
         let mut others_at_most = 0;
-        let hidden = match &self.kept {
-            Kept::Pairs(_) => u64::MAX,
-            Kept::Bits(levels) => levels.most_hidden(),
+        let undetected = match &self.content {
+            Content::Pairs(_) => u64::MAX,
+            Content::Bits(levels) => levels.most_undetected(),
         };
-        for (name, (tag, certain)) in looked_at {
+        for (name, (tag, bounds)) in looked_at {
             let peers = answer(tag);
-            let stands_out = peers.stands_out() && certain.at_most > 1;
-            if self.keeps_pairs() || stands_out || certain.at_least > hidden {
-                nodes.push((name, tag, peers.within(certain)));
+            let stands_out = peers.stands_out() && bounds.at_most > 1;
+            if self.keeps_pairs() || stands_out || bounds.at_least > undetected {
+                nodes.push((name, tag, peers.within(bounds)));
             } else {
-                others_at_most = others_at_most.max(certain.at_most.min(hidden));
+                others_at_most = others_at_most.max(bounds.at_most.min(undetected));
             }
         }
         nodes.sort_unstable_by_key(|(name, _, peers)| (Reverse(peers.peers), *name));
         for (.., cut) in nodes.drain(count.min(nodes.len())..) {
             others_at_most = others_at_most.max(cut.high);
         }
-        let elsewhere = match &self.kept {
-            Kept::Bits(_) => not_looked_at.max(unknown).min(hidden),
-            Kept::Pairs(_) => {
+        let elsewhere = match &self.content {
+            Content::Bits(_) => not_looked_at.max(unknown).min(undetected),
+            Content::Pairs(_) => {
                 let others = counts
                     .iter()
                     .filter(|(tag, _)| nodes.iter().all(|(_, listed, _)| listed != *tag));
@@ -387,33 +416,33 @@ impl Fan {
         }
     }
 
-    /// The pairs of each node, if pairs are what is kept.
+    /// The number of pairs of each node. Empty if bits are kept instead of pairs.
     fn counts(&self) -> FxHashMap<u32, u64> {
         let mut counts = FxHashMap::default();
         if self.keeps_pairs() {
-            for tagged in pairs::all(&self.words) {
-                *counts.entry(tagged.node).or_default() += 1;
+            for tags in pairs::all(&self.words) {
+                *counts.entry(tags.node).or_default() += 1;
             }
         }
         counts
     }
 
-    /// Adds what another one has noted, which has the same secret and memory:
-    /// answers are then about the peers in either.
+    /// Adds the pairs of another fan, so that answers are about peers in either. Returns
+    /// an error if the other fan has another secret or size.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         if self.check != other.check || self.memory_bytes() != other.memory_bytes() {
             return Err(Error::State(
                 "one of another secret or size cannot be added".into(),
             ));
         }
-        match &other.kept {
-            Kept::Pairs(_) => {
-                for tagged in pairs::all(&other.words) {
-                    self.keep(tagged);
+        match &other.content {
+            Content::Pairs(_) => {
+                for tags in pairs::all(&other.words) {
+                    self.keep(tags);
                 }
             }
-            Kept::Bits(_) => {
-                self.turn_to_bits();
+            Content::Bits(_) => {
+                self.convert_to_bits();
                 for (word, more) in self.words.iter_mut().zip(&other.words) {
                     *word |= more;
                 }
@@ -421,27 +450,28 @@ impl Fan {
             }
         }
         let counts = self.counts();
-        let (kept, words, rare) = (&self.kept, &self.words, self.rare());
-        self.candidates.merge(&other.candidates, |tag| match kept {
-            Kept::Pairs(_) => counts.get(&tag).copied().unwrap_or(0),
-            Kept::Bits(levels) => levels.peers(words, tag).peers >> rare,
-        });
+        let (content, words, sampling_level) = (&self.content, &self.words, self.sampling_level());
+        self.candidates
+            .merge(&other.candidates, |tag| match content {
+                Content::Pairs(_) => counts.get(&tag).copied().unwrap_or(0),
+                Content::Bits(levels) => levels.peers(words, tag).peers >> sampling_level,
+            });
         Ok(())
     }
 
-    /// What follows from the bits.
+    /// Recomputes the values that are derived from the bits.
     fn recount(&mut self) {
-        if let Kept::Bits(levels) = &mut self.kept {
+        if let Content::Bits(levels) = &mut self.content {
             levels.recount(&self.words);
         }
     }
 
-    /// Whether all pairs are kept, by their tags.
+    /// Whether all pairs are kept, so that peers are counted and not estimated.
     pub fn keeps_pairs(&self) -> bool {
-        matches!(self.kept, Kept::Pairs(_))
+        matches!(self.content, Content::Pairs(_))
     }
 
-    /// What it weighs.
+    /// Bytes in use.
     pub fn memory_bytes(&self) -> usize {
         let levels = if self.bytes > 0 {
             size_of::<Levels>()

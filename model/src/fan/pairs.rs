@@ -1,19 +1,21 @@
-//! All pairs, while they fit: a set of words, each a node's tag and a pair's.
+//! The set of all pairs while they fit. Each word holds the tag of a node and the tag of
+//! a pair.
 
-use super::Tagged;
+use super::TagPair;
 use crate::codes::{ODD, mix};
 
-/// Whether so many pairs leave too little room to find one quickly.
+/// Whether searching in a set with so many pairs would become slow.
 #[inline]
 pub(super) fn is_full(words: &[u64], count: usize) -> bool {
     count * 8 >= words.len() * 7
 }
 
-/// Inserts a pair; says whether it was new.
+/// Inserts a pair. Returns whether it was new.
 #[inline]
-pub(super) fn insert(words: &mut [u64], tagged: Tagged) -> bool {
-    // 0 is an empty place; one pair in 2^64 is taken for another.
-    let word = (u64::from(tagged.node) << 32 | u64::from(tagged.pair)).max(1);
+pub(super) fn insert(words: &mut [u64], tags: TagPair) -> bool {
+    // 0 marks an empty word, so the pair with the word 0 is stored as 1. This confuses
+    // one pair in 2^64.
+    let word = (u64::from(tags.node) << 32 | u64::from(tags.pair)).max(1);
     let mut at = ((u128::from(mix(word, ODD)) * words.len() as u128) >> 64) as usize;
     loop {
         match words[at] {
@@ -28,9 +30,9 @@ pub(super) fn insert(words: &mut [u64], tagged: Tagged) -> bool {
 }
 
 /// All pairs of the set.
-pub(super) fn all(words: &[u64]) -> impl Iterator<Item = Tagged> {
+pub(super) fn all(words: &[u64]) -> impl Iterator<Item = TagPair> {
     let taken = words.iter().filter(|word| **word != 0);
-    taken.map(|word| Tagged {
+    taken.map(|word| TagPair {
         node: (word >> 32) as u32,
         pair: *word as u32,
     })

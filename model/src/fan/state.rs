@@ -1,9 +1,9 @@
-//! Saving: a head of a few numbers, all words, all names.
+//! Saving and loading a fan: a header of a few numbers, all words, all names.
 
 use super::candidates::{Candidate, Candidates};
 use super::growth::{FIRST, shape};
 use super::levels::Levels;
-use super::{Fan, Kept, LEAST, pairs};
+use super::{Content, Fan, LEAST, pairs};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"CRANEf02";
@@ -11,21 +11,22 @@ const PAIRS: u64 = 0;
 const BITS: u64 = 1;
 
 impl Fan {
-    /// All state, to be given to [`Self::load_state`] of one with the same
-    /// secret, which may have as much memory.
+    /// The state, to be given to [`Self::load_state`] of a fan with the same secret and
+    /// allowance.
     pub fn save_state(&self) -> Vec<u8> {
-        let kind = match self.kept {
-            Kept::Pairs(_) => PAIRS,
-            Kept::Bits(_) => BITS,
+        let kind = match self.content {
+            Content::Pairs(_) => PAIRS,
+            Content::Bits(_) => BITS,
         };
-        let names = self.candidates.places().flat_map(|place| place.to_words());
+        let names = self.candidates.slots().flat_map(|slot| slot.to_words());
         let head = [self.check, kind, self.bytes as u64];
         let numbers = head.into_iter().chain(self.words.iter().copied());
         let numbers = numbers.chain(names).flat_map(u64::to_le_bytes);
         MAGIC.iter().copied().chain(numbers).collect()
     }
 
-    /// Continues from a saved state. One that does not fit changes nothing.
+    /// Continues from a saved state. If the state does not fit, an error is returned and
+    /// the fan is unchanged.
     pub fn load_state(&mut self, state: &[u8]) -> Result<()> {
         let fault = |what: &str| Err(Error::State(what.into()));
         let Some(state) = state.strip_prefix(MAGIC) else {
@@ -39,7 +40,7 @@ impl Fan {
         if *check != self.check {
             return fault("it was made with another seed");
         }
-        // One that has all its memory from the start stays as large as it is.
+        // A fan that took all its memory at once never becomes smaller.
         let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
         if bytes < self.bytes || bytes > self.allowance.most() {
             return fault("it is of another size");
@@ -52,18 +53,18 @@ impl Fan {
         let Some((words, names)) = numbers.split_at_checked(words.len()) else {
             return fault("it breaks off");
         };
-        let kept = match *kind {
+        let content = match *kind {
             PAIRS => {
                 let count = pairs::all(words).count();
                 if bytes > 0 && pairs::is_full(words, count) {
                     return fault("its pairs are not possible");
                 }
-                Kept::Pairs(count)
+                Content::Pairs(count)
             }
             BITS if bytes >= LEAST => {
                 let mut levels = Levels::new(words.len());
                 levels.recount(words);
-                Kept::Bits(levels.into())
+                Content::Bits(levels.into())
             }
             _ => return fault("it is of a kind that is not possible"),
         };
@@ -80,7 +81,7 @@ impl Fan {
         self.words = words.to_vec();
         self.candidates = candidates;
         self.bytes = bytes;
-        self.kept = kept;
+        self.content = content;
         Ok(())
     }
 }

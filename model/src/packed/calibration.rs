@@ -1,59 +1,59 @@
-//! Calibration: what follows from load and witnesses for all answers.
+//! Calibration: adapts the decoder to the load and the witnesses of a sketch.
 //!
-//! What the layers say goes through the load model and the decoder, both of
-//! which are made up once after a store; then intervals are widened until they
-//! hold most of the witnesses. The witnesses also judge the decoder: where a
-//! simpler answer is clearly nearer to their counts, this stream is unlike all
-//! it has learnt from, and is answered that way.
+//! Load model and decoder inputs are computed once after a store. Then the intervals are
+//! widened until they hold most of the witnesses. The witnesses also decide whether the
+//! decoder is used: if a simpler answer is clearly nearer to their counts, the stream is
+//! unlike those that the decoder was trained on, and the simpler answer is used instead.
 
 use crate::Result;
-use crate::packed::decoder::{Focus, QuantileDecoder};
+use crate::packed::decoder::{PreparedLoad, QuantileDecoder};
 use crate::packed::features::Features;
-use crate::packed::load_model::{LoadModel, Testimony, ln_1p};
+use crate::packed::load_model::{LoadModel, WitnessReading, ln_1p};
 use crate::packed::narrow::{LAYERS, NarrowLayers, Reading};
 
-/// Share of the witnesses that intervals are made to hold: more than 0.9,
-/// because a few hundred witnesses know the stream only so well.
+/// Share of the witnesses that the intervals are made to hold. Above 0.9, because a few
+/// hundred witnesses show the stream only roughly.
 const COVERED: f64 = 0.935;
 
-/// Which of the answers is the estimate.
+/// Which answer is used as the estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Best {
-    /// What the decoder says.
+    /// The output of the decoder.
     Decoder,
-    /// The upper bound itself.
+    /// The upper bound.
     Bound,
-    /// The highest count up to the bound that a witness has: right where counts
-    /// are few kinds.
+    /// The highest count of a witness up to the bound. This is right if the edges of a
+    /// stream have few different counts.
     Known,
 }
 
-/// How much nearer the witnesses have to be to a simpler answer, and in which
-/// measure: between the relative and the absolute error, as the decoder was
-/// trained.
+/// A simpler answer is used if its error on the witnesses is below this share of the
+/// error of the decoder. An error is weighted by count^−EXPONENT, between relative and
+/// absolute error, as in training.
 const CLEARLY: f64 = 0.8;
 const EXPONENT: f64 = 0.6;
 
-/// Share of the witnesses whose bound is their count from which on the decoder
-/// has to be better than the bound, not only as good.
+/// If the bound of more than this share of the witnesses is their count, the decoder must
+/// be better than the bound to be used, not just as good.
 const EXACT: f32 = 0.99;
 
-/// Counts are whole: an interval that comes within this of a count holds it.
+/// Counts are integers, so an interval that ends within this distance of a count holds
+/// it.
 const HALF: f32 = 0.499;
 
-/// See the head of this module.
+/// The calibration of a decoder for one state of a sketch.
 pub struct Calibration {
     load: LoadModel,
-    /// None for a load that the decoder has never seen.
-    focus: Option<Focus>,
-    /// By how much intervals are widened, in ln(1 + count).
+    /// `None` if the load is outside of what the decoder was trained on.
+    prepared: Option<PreparedLoad>,
+    /// The intervals are widened by this at either end, in ln(1 + count).
     spread: f32,
     best: Best,
 }
 
 impl Calibration {
-    /// Calibrates a decoder on witnesses: what the layers say of each, and its
-    /// true count.
+    /// Calibrates a decoder on witnesses. `readings` is what the layers hold for each of
+    /// them, `counts` are their exact counts.
     pub fn new(
         layers: &NarrowLayers,
         decoder: &QuantileDecoder,
@@ -62,21 +62,22 @@ impl Calibration {
         distinct: f64,
     ) -> Result<Self> {
         let witnesses = || readings.iter().zip(&counts);
-        let testimony = |(reading, count): (&Reading, &u64)| Testimony {
+        let witness_reading = |(reading, count): (&Reading, &u64)| WitnessReading {
             count: *count,
             bound: reading.bound(),
         };
-        let testimonies: Vec<Testimony> = witnesses().map(testimony).collect();
-        let load = LoadModel::new(layers, &testimonies, distinct)?;
-        let focus = decoder.focus(load.global());
-        let spread = focus.map_or(0.0, |focus| {
-            let missed = witnesses()
-                .map(|(reading, count)| missed(decoder, &focus, &load.features(reading), *count));
-            covering(missed.collect())
+        let witness_readings: Vec<WitnessReading> = witnesses().map(witness_reading).collect();
+        let load = LoadModel::new(layers, &witness_readings, distinct)?;
+        let prepared = decoder.prepare(load.global());
+        let spread = prepared.map_or(0.0, |prepared| {
+            let shortfall = witnesses().map(|(reading, count)| {
+                shortfall(decoder, &prepared, &load.features(reading), *count)
+            });
+            widening(shortfall.collect())
         });
         let calibration = Self {
             load,
-            focus,
+            prepared,
             spread,
             best: Best::Decoder,
         };
@@ -88,7 +89,7 @@ impl Calibration {
             let error = |answer: u64| answer.abs_diff(*count) as f64 * weight;
             of_decoder += error(middle);
             of_bound += error(bound);
-            // As if this witness were none.
+            // Leaves out the witness itself.
             of_known += error(calibration.load.known_count(bound, Some(*count)));
         }
         let best = match () {
@@ -104,32 +105,32 @@ impl Calibration {
         })
     }
 
-    /// The load it is for.
+    /// The load model.
     pub fn load(&self) -> &LoadModel {
         &self.load
     }
 
-    /// The count that an edge with this bound has where all counts are known
-    /// ones.
+    /// The count of an edge with this bound. Returns `None` unless the edges of this
+    /// stream have few different counts.
     pub fn known_count(&self, bound: u64) -> Option<u64> {
         (self.best == Best::Known).then(|| self.load.known_count(bound, None))
     }
 
-    /// Lower end, middle and upper end of what an edge with this reading has.
+    /// Lower end, estimate and upper end for an edge with this reading.
     pub fn estimate(&self, decoder: &QuantileDecoder, reading: &Reading) -> [u64; 3] {
         let bound = reading.bound();
         let features = self.load.features(reading);
         if bound == 0 || features.is_certain() {
             return [bound; 3];
         }
-        let Some(focus) = &self.focus else {
-            // What holds for any stream, if not as narrowly.
+        let Some(prepared) = &self.prepared else {
+            // An interval that is valid for any stream, but wider.
             let noise = self.load.high_noise(reading);
             return [bound.saturating_sub(noise).max(1), bound, bound];
         };
-        let [mut low, middle, mut high] = decoder.decode(focus, &features);
-        // The top layer has few cells, and hardly any witness is there to tell how
-        // crowded they are: what holds for any stream has to be within.
+        let [mut low, middle, mut high] = decoder.decode(prepared, &features);
+        // The top layer has few cells, and hardly any witness shows how crowded they are.
+        // The interval must include the one that is valid for any stream.
         let in_top = reading.reached == LAYERS - 1;
         if in_top {
             low = low.min(features.without_noise[1]);
@@ -151,9 +152,14 @@ impl Calibration {
     }
 }
 
-/// By how much the interval of a witness would have to be wider to hold its
-/// count; less than 0 if it could be narrower.
-fn missed(decoder: &QuantileDecoder, focus: &Focus, features: &Features, count: u64) -> f32 {
+/// By how much the interval of a witness would have to be widened to hold its count.
+/// Negative if it could be narrower.
+fn shortfall(
+    decoder: &QuantileDecoder,
+    prepared: &PreparedLoad,
+    features: &Features,
+    count: u64,
+) -> f32 {
     if features.is_certain() || features.bound == 0.0 {
         return if features.bound <= ln_1p(count) {
             -1.0
@@ -161,19 +167,20 @@ fn missed(decoder: &QuantileDecoder, focus: &Focus, features: &Features, count: 
             1.0
         };
     }
-    let [low, _, high] = decoder.decode(focus, features);
+    let [low, _, high] = decoder.decode(prepared, features);
     let above = (count as f32 + HALF).ln_1p();
     let below = (count as f32 - HALF).ln_1p();
     (low - above).max(below - high)
 }
 
-/// The widening that holds [`COVERED`] of the witnesses. Never less than none:
-/// nearly all of them are light, and would make it too narrow for heavy edges.
-fn covering(mut missed: Vec<f32>) -> f32 {
-    if missed.is_empty() {
+/// The widening that makes the intervals hold [`COVERED`] of the witnesses. Never
+/// negative: nearly all witnesses are light and would make the intervals of heavy edges
+/// too narrow.
+fn widening(mut shortfall: Vec<f32>) -> f32 {
+    if shortfall.is_empty() {
         return 0.0;
     }
-    missed.sort_unstable_by(f32::total_cmp);
-    let rank = (COVERED * (missed.len() + 1) as f64).ceil() as usize;
-    missed[rank.clamp(1, missed.len()) - 1].clamp(0.0, 3.0)
+    shortfall.sort_unstable_by(f32::total_cmp);
+    let rank = (COVERED * (shortfall.len() + 1) as f64).ceil() as usize;
+    shortfall[rank.clamp(1, shortfall.len()) - 1].clamp(0.0, 3.0)
 }

@@ -1,36 +1,36 @@
-//! Narrow cells: many small counters in few bytes, on the CPU.
+//! Narrow cells: small counters packed into bytes, in host memory.
 
-use crate::packed::places::Places;
+use crate::packed::cell_finder::{CellIndices, CellValues};
 use crate::{Error, Result};
 
-/// The cells of one layer, wherever they are.
-pub trait CellArray: Send {
-    /// How many cells.
+/// The cells of one layer, on any device.
+pub trait CellArray: Send + Sync {
+    /// Number of cells.
     fn cells(&self) -> usize;
 
-    /// The largest number a cell can hold. It stays there, it never wraps.
+    /// The largest value of a cell. A cell that reaches it stays there and does not wrap.
     fn limit(&self) -> u32;
 
-    /// The values of each edge's cells.
-    fn read(&self, places: &[Places], values: &mut Vec<Places>) -> Result<()>;
+    /// Reads the cells of each edge.
+    fn read(&self, indices: &[CellIndices], values: &mut Vec<CellValues>) -> Result<()>;
 
-    /// The smallest value of each edge's cells.
-    fn least(&self, places: &[Places], least: &mut Vec<u32>) -> Result<()>;
+    /// Reads the smallest cell of each edge.
+    fn least(&self, indices: &[CellIndices], least: &mut Vec<u32>) -> Result<()>;
 
-    /// Raises the cells of each edge to at least its value. The order of the
-    /// edges makes no difference.
-    fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()>;
+    /// Raises the cells of each edge to at least its value. The order of the edges makes
+    /// no difference.
+    fn raise(&mut self, indices: &[CellIndices], values: &[u32]) -> Result<()>;
 
-    /// How many cells are not 0.
+    /// Number of cells that are not 0.
     fn used(&self) -> Result<usize>;
 
-    /// All cells as they are packed.
+    /// All cells in packed form.
     fn to_bytes(&self) -> Result<Vec<u8>>;
 
-    /// Replaces all cells by packed ones.
+    /// Replaces all cells by those in packed form.
     fn load_bytes(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Bytes of memory of the packed cells.
+    /// Bytes of the cells in packed form.
     fn memory_bytes(&self) -> usize;
 }
 
@@ -40,32 +40,33 @@ pub struct Cells<const BITS: u32> {
 }
 
 impl<const BITS: u32> Cells<BITS> {
-    /// Empty cells, an even number of them.
+    /// `cells` cells of value 0. The number must be even.
     pub fn new(cells: usize) -> Self {
         Self {
             bytes: vec![0; cells * BITS as usize / 8],
         }
     }
 
-    /// All cells, one number each.
+    /// The values of all cells.
     pub fn values(&self) -> Vec<u32> {
         (0..self.cells() as u32).map(|at| self.get(at)).collect()
     }
 
     #[inline]
-    fn get(&self, place: u32) -> u32 {
-        unpack::<BITS>(&self.bytes, place)
+    fn get(&self, index: u32) -> u32 {
+        unpack::<BITS>(&self.bytes, index)
     }
 
-    /// Raises a cell to at least `value`, which it can hold. Writes always:
-    /// faster than a branch that nobody can predict.
+    /// Raises a cell to at least `value`, which must be within the limit. It always
+    /// writes, which is faster than a branch that is hard to predict.
     #[inline(always)]
-    fn lift(&mut self, place: u32, value: u32) {
-        let at = place as usize;
+    fn lift(&mut self, index: u32, value: u32) {
+        let at = index as usize;
         match BITS {
             4 => {
-                // Without shifts: both halves have the value, one is taken.
-                let half = 0x0f ^ 0u8.wrapping_sub(place as u8 & 1);
+                // No shifts: the value is put into both halves of the byte and a mask
+                // selects one.
+                let half = 0x0f ^ 0u8.wrapping_sub(index as u8 & 1);
                 let byte = &mut self.bytes[at >> 1];
                 let held = *byte & half;
                 *byte ^= held ^ held.max((value * 0x11) as u8 & half);
@@ -83,10 +84,10 @@ impl<const BITS: u32> Cells<BITS> {
     }
 }
 
-/// The value of one cell among packed ones.
+/// The value of one cell in packed form.
 #[inline]
-pub(crate) fn unpack<const BITS: u32>(bytes: &[u8], place: u32) -> u32 {
-    let at = place as usize;
+pub(crate) fn unpack<const BITS: u32>(bytes: &[u8], index: u32) -> u32 {
+    let at = index as usize;
     match BITS {
         4 => u32::from(bytes[at >> 1] >> ((at & 1) * 4) & 0xf),
         8 => u32::from(bytes[at]),
@@ -106,24 +107,24 @@ impl<const BITS: u32> CellArray for Cells<BITS> {
         u32::MAX >> (32 - BITS)
     }
 
-    fn read(&self, places: &[Places], values: &mut Vec<Places>) -> Result<()> {
+    fn read(&self, indices: &[CellIndices], values: &mut Vec<CellValues>) -> Result<()> {
         values.clear();
-        let cells = |[a, b, c]: &Places| [self.get(*a), self.get(*b), self.get(*c)];
-        values.extend(places.iter().map(cells));
+        let cells = |[a, b, c]: &CellIndices| [self.get(*a), self.get(*b), self.get(*c)];
+        values.extend(indices.iter().map(cells));
         Ok(())
     }
 
-    fn least(&self, places: &[Places], least: &mut Vec<u32>) -> Result<()> {
+    fn least(&self, indices: &[CellIndices], least: &mut Vec<u32>) -> Result<()> {
         least.clear();
-        let smallest = |[a, b, c]: &Places| self.get(*a).min(self.get(*b)).min(self.get(*c));
-        least.extend(places.iter().map(smallest));
+        let smallest = |[a, b, c]: &CellIndices| self.get(*a).min(self.get(*b)).min(self.get(*c));
+        least.extend(indices.iter().map(smallest));
         Ok(())
     }
 
-    fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()> {
-        for (places, value) in places.iter().zip(values) {
-            for place in places {
-                self.lift(*place, *value);
+    fn raise(&mut self, indices: &[CellIndices], values: &[u32]) -> Result<()> {
+        for (indices, value) in indices.iter().zip(values) {
+            for index in indices {
+                self.lift(*index, *value);
             }
         }
         Ok(())

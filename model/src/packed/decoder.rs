@@ -1,13 +1,13 @@
-//! The decoder: from what the load model shows of an edge to its count.
+//! The decoder: from the features of an edge to its count.
 //!
-//! Two small networks, 27 → 32 → 32 → 2 and 4. For each of three quantiles they
-//! say how far to trust the upper bound (`g`) and by how much counts like this
-//! one differ from what the witnesses have (`δ`):
-//! `ln(1+ŷ) = g·ln(1+bound) + (1−g)·(base+δ)`, within 0 and the bound.
-//! One is for the estimate, which is to be right about edges as they are, nearly
-//! all of them light; the other for the ends of its interval, which have to hold
-//! for heavy edges as well. What the bound alone decides is left alone, and a
-//! load outside of what they were trained on is answered with the bound itself.
+//! Two small networks, 27 → 32 → 32 → 2 and 27 → 32 → 32 → 4. For each of three quantiles
+//! they return how far to trust the upper bound (`g`) and by how much counts differ from
+//! the counts of the witnesses (`δ`): `ln(1+ŷ) = g·ln(1+bound) + (1−g)·(base+δ)`, limited
+//! to 0 and the bound. The first network is for the estimate, which should be right for
+//! edges as they occur, nearly all of them light; the second one is for the ends of the
+//! interval, which have to hold for heavy edges as well. The decoder is not used where
+//! the bound is certain to be the count. If the load is outside of what the networks were
+//! trained on, the answer is the bound.
 
 use multiversion::multiversion;
 
@@ -15,60 +15,55 @@ use crate::packed::features::{FEATURES, Features, GLOBAL, LOCAL, LoadFeatures};
 
 /// Neurons of a hidden layer.
 pub const HIDDEN: usize = 32;
-/// Outputs for a quantile: trust and difference.
+/// Outputs for a quantile: `g` before the sigmoid, and `δ`.
 pub const EACH: usize = 2;
 
-/// A linear layer, inputs × outputs.
+/// A linear layer, stored as inputs × outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Linear<const IN: usize, const OUT: usize> {
     /// One row for each input.
     pub weight: Vec<[f32; OUT]>,
-    /// One for each output.
+    /// One value for each output.
     pub bias: [f32; OUT],
 }
 
-/// A network with so many outputs.
+/// A network with `OUT` outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network<const OUT: usize> {
-    /// From features.
+    /// From the features to the first hidden layer.
     pub first: Linear<FEATURES, HIDDEN>,
-    /// Between.
+    /// From the first to the second hidden layer.
     pub second: Linear<HIDDEN, HIDDEN>,
-    /// To outputs.
+    /// From the second hidden layer to the outputs.
     pub last: Linear<HIDDEN, OUT>,
 }
 
-/// The parts of the first layers that are the same for all edges.
+/// The part of the first hidden layers that depends on the sketch as a whole and is the
+/// same for all edges.
 #[derive(Debug, Clone, Copy)]
-pub struct Focus {
+pub struct PreparedLoad {
     estimate: [f32; HIDDEN],
     ends: [f32; HIDDEN],
 }
 
-/// The networks with what they need to know about their inputs.
+/// Both networks with the statistics of their training data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantileDecoder {
-    /// Mean and 1/spread of each feature in training; inputs are scaled by them.
+    /// Mean and 1/standard deviation of each feature in training, which inputs are scaled
+    /// with.
     pub scaling: [[f32; FEATURES]; 2],
-    /// Smallest and largest of each global feature in training.
+    /// Minimum and maximum of each feature of the sketch in training.
     pub range: [[f32; GLOBAL]; 2],
-    /// For the quantile in the middle.
+    /// For the median.
     pub estimate: Network<EACH>,
-    /// For the lower and the upper one.
+    /// For the lower and the upper quantile.
     pub ends: Network<{ 2 * EACH }>,
 }
 
 impl QuantileDecoder {
-    /// One that no load was trained with: what is a decoder worth?
-    pub fn untrained(self) -> Self {
-        Self {
-            range: [[f32::INFINITY; GLOBAL], [f32::NEG_INFINITY; GLOBAL]],
-            ..self
-        }
-    }
-
-    /// What is the same for all edges; `None` for a load that was never trained.
-    pub fn focus(&self, load: &LoadFeatures) -> Option<Focus> {
+    /// Computes what is the same for all edges. Returns `None` if the load is outside of
+    /// what the decoder was trained on.
+    pub fn prepare(&self, load: &LoadFeatures) -> Option<PreparedLoad> {
         let global = load.inputs();
         let [low, high] = &self.range;
         let known = global
@@ -81,9 +76,9 @@ impl QuantileDecoder {
         known.then(|| {
             let global: [f32; GLOBAL] =
                 std::array::from_fn(|at| self.scaled(LOCAL + at, global[at]));
-            Focus {
-                estimate: self.estimate.focus(&global),
-                ends: self.ends.focus(&global),
+            PreparedLoad {
+                estimate: self.estimate.prepare(&global),
+                ends: self.ends.prepare(&global),
             }
         })
     }
@@ -94,11 +89,11 @@ impl QuantileDecoder {
 
     /// ln(1 + count) of one edge at each of the
     /// [`QUANTILES`](super::features::QUANTILES).
-    pub fn decode(&self, focus: &Focus, features: &Features) -> [f32; 3] {
+    pub fn decode(&self, prepared: &PreparedLoad, features: &Features) -> [f32; 3] {
         let local = features.inputs();
         let local: [f32; LOCAL] = std::array::from_fn(|at| self.scaled(at, local[at]));
-        let [trust, differs] = forward(&self.estimate, &focus.estimate, &local);
-        let [a, b, c, d] = forward(&self.ends, &focus.ends, &local);
+        let [trust, differs] = forward(&self.estimate, &prepared.estimate, &local);
+        let [a, b, c, d] = forward(&self.ends, &prepared.ends, &local);
         let outputs = [[a, b], [trust, differs], [c, d]];
         let mut quantiles = std::array::from_fn(|q| {
             let [trust, differs] = outputs[q];
@@ -114,8 +109,8 @@ impl QuantileDecoder {
 }
 
 impl<const OUT: usize> Network<OUT> {
-    /// The part of the first layer that global features have.
-    fn focus(&self, global: &[f32; GLOBAL]) -> [f32; HIDDEN] {
+    /// The part of the first hidden layer that the features of the sketch contribute.
+    fn prepare(&self, global: &[f32; GLOBAL]) -> [f32; HIDDEN] {
         let mut hidden = self.first.bias;
         for (x, row) in global.iter().zip(&self.first.weight[LOCAL..]) {
             for (sum, weight) in hidden.iter_mut().zip(row) {
@@ -129,10 +124,10 @@ impl<const OUT: usize> Network<OUT> {
 #[multiversion(targets("x86_64+avx+avx2+fma"))]
 fn forward<const OUT: usize>(
     net: &Network<OUT>,
-    focus: &[f32; HIDDEN],
+    prepared: &[f32; HIDDEN],
     local: &[f32; LOCAL],
 ) -> [f32; OUT] {
-    let mut hidden = *focus;
+    let mut hidden = *prepared;
     for (x, row) in local.iter().zip(&net.first.weight) {
         for (sum, weight) in hidden.iter_mut().zip(row) {
             *sum += x * weight;

@@ -1,49 +1,46 @@
-//! Narrow layers with their decoder, as a sketch asks for them.
+//! Narrow layers with their decoder, as [`Layers`].
 //!
-//! They do not grow: all they ever have is theirs from the start. What an edge
-//! leaves behind when it goes to the crown stays; one that comes back raises its
-//! cells to what it has had.
+//! Their memory is fixed from the start. The cells of an edge that is admitted to the
+//! crown keep their values; when the edge is evicted, its cells are raised to its count.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::codes::Codes;
-use crate::layers::{Bounds, Layers, Likely, Load, Noise};
+use crate::layers::{BoundsKind, LayerEstimate, Layers, Load, Noise};
 use crate::packed::calibration::Calibration;
 use crate::packed::features::{Features, LoadFeatures};
-use crate::packed::narrow::{LAYERS, NarrowLayers, Reading};
+use crate::packed::narrow::{CellScratch, LAYERS, NarrowLayers, Reading};
 use crate::witnesses::UncrownedWitnesses;
 use crate::{PackedWeights, Result};
 
-/// Pairs that never occurred whose readings tell the noise of the layers.
-const PHANTOMS: u32 = 64;
+/// Pairs that never occurred that are read to measure the noise.
+const ABSENT_PAIRS: u32 = 64;
 
-/// Edges that are put in at once, which bounds what that takes beside the cells.
+/// Edges that are stored at once when counts come from elsewhere, which bounds the
+/// working memory.
 const AT_ONCE: usize = 1 << 16;
 
-/// See the head of this module.
+/// Narrow layers, their decoder and its calibration.
 pub struct PackedLayers {
     codes: Codes,
     narrow: NarrowLayers,
     weights: Arc<PackedWeights>,
-    /// How many pairs that never occurred were asked about so far.
-    phantoms: u32,
-    /// What they read, by the highest layer that an edge has reached.
+    /// Number of pairs that never occurred that were read so far.
+    absent_read: u32,
+    /// The noise, by the highest layer that an edge has reached.
     noise: [Noise; LAYERS],
-    /// Memory of [`Layers::add`] that is kept from batch to batch.
-    tags: Vec<u32>,
     calibration: OnceLock<Calibration>,
 }
 
 impl PackedLayers {
-    /// Layers whose edges are known by the tags of `codes`.
+    /// Layers that identify edges by the tags of `codes`.
     pub fn new(narrow: NarrowLayers, codes: Codes, weights: Arc<PackedWeights>) -> Self {
         Self {
             codes,
             narrow,
             weights,
-            phantoms: 0,
+            absent_read: 0,
             noise: [Noise::default(); LAYERS],
-            tags: Vec::new(),
             calibration: OnceLock::new(),
         }
     }
@@ -52,7 +49,7 @@ impl PackedLayers {
         ids.iter().map(|id| self.codes.tag(*id)).collect()
     }
 
-    /// Made up once after a store.
+    /// The calibration, computed on demand after a store.
     fn calibration(&self, uncrowned: &dyn Fn() -> UncrownedWitnesses) -> Result<&Calibration> {
         if let Some(calibration) = self.calibration.get() {
             return Ok(calibration);
@@ -69,7 +66,7 @@ impl PackedLayers {
         Ok(self.calibration.get_or_init(|| made))
     }
 
-    /// What the decoder is given for each of these edges, for training.
+    /// The inputs of the decoder for each of these edges, see [`super::training`].
     pub(crate) fn features(
         &self,
         ids: &[u64],
@@ -83,15 +80,23 @@ impl PackedLayers {
 }
 
 impl Layers for PackedLayers {
-    fn worth(&self) -> Bounds {
-        Bounds::Guaranteed
+    fn bounds_kind(&self) -> BoundsKind {
+        BoundsKind::Guaranteed
     }
 
-    fn add(&mut self, ids: &[u64], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
-        let Self { codes, tags, .. } = self;
+    fn add(
+        &mut self,
+        ids: &[u64],
+        packets: &[u64],
+        bounds: &mut Vec<u64>,
+        scratch: &mut CellScratch,
+    ) -> Result<()> {
+        let mut tags = std::mem::take(&mut scratch.tags);
         tags.clear();
-        tags.extend(ids.iter().map(|id| codes.tag(*id)));
-        self.narrow.add(&self.tags, packets, bounds)
+        tags.extend(ids.iter().map(|id| self.codes.tag(*id)));
+        let added = self.narrow.add(&tags, packets, bounds, scratch);
+        scratch.tags = tags;
+        added
     }
 
     fn take(&mut self, _: &[u64], _: &[u64]) -> Result<()> {
@@ -107,13 +112,20 @@ impl Layers for PackedLayers {
         self.narrow.bounds(&self.tags(ids))
     }
 
+    fn largest_bound_besides(&self, known: &[u64]) -> Result<Option<u64>> {
+        let bound = self.narrow.largest_bound_besides(&self.tags(known))?;
+        Ok(Some(bound).filter(|bound| !self.is_at_limit(*bound)))
+    }
+
     fn is_at_limit(&self, bound: u64) -> bool {
         bound >= self.narrow.most()
     }
 
-    fn look_at_noise(&mut self) -> Result<()> {
-        let readings = self.narrow.phantoms(self.phantoms, PHANTOMS)?;
-        self.phantoms = self.phantoms.wrapping_add(PHANTOMS);
+    fn measure_noise(&mut self) -> Result<()> {
+        let readings = self
+            .narrow
+            .absent_readings(self.absent_read, ABSENT_PAIRS)?;
+        self.absent_read = self.absent_read.wrapping_add(ABSENT_PAIRS);
         for (noise, readings) in self.noise.iter_mut().zip(readings) {
             *noise = noise.next(readings);
         }
@@ -128,11 +140,11 @@ impl Layers for PackedLayers {
         &self,
         ids: &[u64],
         uncrowned: &dyn Fn() -> UncrownedWitnesses,
-    ) -> Result<Vec<Likely>> {
+    ) -> Result<Vec<LayerEstimate>> {
         let calibration = self.calibration(uncrowned)?;
         let readings = self.narrow.read(&self.tags(ids))?;
         let decoder = &self.weights.decoder;
-        let estimate = |reading: &Reading| Likely {
+        let estimate = |reading: &Reading| LayerEstimate {
             packets: calibration.estimate(decoder, reading),
             at_most: Some(reading.bound()).filter(|bound| !self.is_at_limit(*bound)),
         };
@@ -151,7 +163,7 @@ impl Layers for PackedLayers {
         self.calibration.take();
     }
 
-    /// The share of cells that are taken.
+    /// The share of cells that are not 0.
     fn loads(&self) -> Result<Vec<Load>> {
         let fill = self.narrow.fill()?.into_iter();
         let load = |mean| Load {

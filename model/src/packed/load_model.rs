@@ -1,10 +1,10 @@
-//! The load model: what is known about the load of a sketch when it is asked.
+//! The load model: what the readings of a sketch mean under its present load.
 //!
-//! A number in a cell means nothing by itself: 9 in an empty sketch is a count
-//! of 9, 9 in a full one is noise. The load model turns what the cells of an edge
-//! hold into features that mean the same under every load: how often a pair
-//! that never occurred would read as much (from the fill of the cells), what
-//! counts this stream has and how wrong its readings are (from the witnesses).
+//! A value in a cell means nothing by itself: 9 is a count of 9 in an empty sketch, and
+//! noise in a full one. The load model turns the cells of an edge into features that mean
+//! the same under every load: how often a pair that never occurred would read as much
+//! (from the fill of the cells), which counts this stream has and how wrong its readings
+//! are (from the witnesses).
 
 use std::sync::LazyLock;
 
@@ -13,14 +13,14 @@ use crate::packed::cells::{CellArray, unpack};
 use crate::packed::features::{Features, LoadFeatures, QUANTILES};
 use crate::packed::narrow::{LAYERS, NarrowLayers, Reading};
 
-/// Values from here on share a bin with others, eight to an octave.
+/// Values from here on are grouped into bins, eight to an octave.
 const EXACT: u64 = 256;
 const BINS: usize = EXACT as usize + 8 * 24 + 1;
 
-/// Logarithm of a chance that is as good as none.
+/// Log probability that is treated as 0.
 const NEVER: f32 = -20.0;
 
-/// Share of the cells of a layer that hold at least so much, as logarithms.
+/// Logarithm of the share of cells of a layer that hold at least a value, by bin.
 struct Tail(Vec<f32>);
 
 fn bin(value: u64) -> usize {
@@ -31,8 +31,8 @@ fn bin(value: u64) -> usize {
     (EXACT as usize + (8.0 * octaves) as usize).min(BINS - 1)
 }
 
-/// How often each byte occurs. Four counts of each, so that equal neighbours do not
-/// wait for each other.
+/// How often each byte value occurs. Four separate histograms avoid that equal
+/// neighbouring bytes wait for each other.
 fn by_byte(bytes: &[u8]) -> [u32; 256] {
     let mut counts = [[0u32; 256]; 4];
     let (fours, rest) = bytes.as_chunks::<4>();
@@ -60,7 +60,7 @@ impl Tail {
             }
             255 => cells[..256].copy_from_slice(&by_byte(&bytes)),
             _ => (0..array.cells() as u32)
-                .for_each(|place| cells[bin(unpack::<32>(&bytes, place).into())] += 1),
+                .for_each(|index| cells[bin(unpack::<32>(&bytes, index).into())] += 1),
         }
         let all = array.cells() as f32;
         let mut above = 0u32;
@@ -85,7 +85,7 @@ impl Tail {
     }
 }
 
-/// How full the cells of all layers are.
+/// The distribution of the cells of all layers.
 struct Fill {
     tails: [Tail; LAYERS],
     limits: [u64; LAYERS],
@@ -100,8 +100,8 @@ impl Fill {
         })
     }
 
-    /// Logarithm of the chance that a pair which never occurred reads `bound`
-    /// or more: all its cells must hold as much.
+    /// Logarithm of the probability that a pair that never occurred reads `bound` or
+    /// more, for which all its cells must hold as much.
     fn noise(&self, bound: u64) -> f32 {
         let (mut left, mut chance) = (bound, 0.0);
         for (tail, limit) in self.tails.iter().zip(self.limits) {
@@ -114,7 +114,7 @@ impl Fill {
         chance.max(NEVER)
     }
 
-    /// What a pair that never occurred reads in the middle.
+    /// The median reading of a pair that never occurred.
     fn middle(&self) -> u64 {
         let half = 0.5f32.ln();
         let (mut low, mut high) = (0u64, 1u64 << 33);
@@ -129,17 +129,17 @@ impl Fill {
     }
 }
 
-/// Pairs that never occurred whose readings tell the noise.
-const PHANTOMS: u32 = 512;
+/// Pairs that never occurred that are read to measure the noise.
+const ABSENT_PAIRS: u32 = 512;
 
-/// What others add to a bound, by the highest layer that an edge has reached.
+/// What other edges add to a bound, by the highest layer that an edge has reached.
 #[derive(Clone, Copy, Default)]
 struct LayerNoise {
-    /// In the middle.
+    /// The median.
     middle: u64,
-    /// In one case of twenty more.
+    /// The 95 % quantile.
     high: u64,
-    /// The chance of any.
+    /// The probability that they add anything.
     any: f32,
 }
 
@@ -147,7 +147,7 @@ impl LayerNoise {
     fn of(layers: &NarrowLayers, fill: &Fill) -> Result<[Self; LAYERS]> {
         let mut any = 0.0;
         let mut noise = [Self::default(); LAYERS];
-        let readings = layers.phantoms(0, PHANTOMS)?;
+        let readings = layers.absent_readings(0, ABSENT_PAIRS)?;
         let tails = fill.tails.iter().zip(readings);
         for (noise, (tail, mut readings)) in noise.iter_mut().zip(tails) {
             readings.sort_unstable();
@@ -162,32 +162,32 @@ impl LayerNoise {
     }
 }
 
-/// A witness that only the layers know, and what they say of it.
-pub struct Testimony {
-    /// Its true count.
+/// The exact count of a witness and its upper bound in the layers.
+pub struct WitnessReading {
+    /// The exact count.
     pub count: u64,
     /// The upper bound of the layers.
     pub bound: u64,
 }
 
-/// How wrong the layers are about witnesses with a bound near this one.
+/// How wrong the layers are about witnesses with similar bounds.
 #[derive(Clone, Copy, Default)]
 struct Nearby {
     /// Mean of ln(1 + count) − ln(1 + bound).
     excess: f32,
-    /// Share that is exact.
+    /// Share of these witnesses whose bound is exact.
     exact: f32,
 }
 
 const GRID_STEP: f32 = 0.5;
 const GRID: usize = 26;
-/// Width of the window that weighs witnesses by the distance of their bounds.
+/// Width of the Gaussian window that weights witnesses by the distance of their bounds.
 const WINDOW: f32 = 0.7;
 
-/// What is known about the load. See the head of this module.
+/// The load of a sketch.
 pub struct LoadModel {
     fill: Fill,
-    /// Counts of witnesses in the layers, smallest first.
+    /// Counts of the witnesses, ascending.
     counts: Vec<u64>,
     nearby: [Nearby; GRID],
     noise: [LayerNoise; LAYERS],
@@ -195,9 +195,9 @@ pub struct LoadModel {
 }
 
 impl LoadModel {
-    /// The load of these layers, with the witnesses that only they know and
-    /// an estimate of all distinct edges.
-    pub fn new(layers: &NarrowLayers, witnesses: &[Testimony], distinct: f64) -> Result<Self> {
+    /// The load of these layers. `witnesses` are those without an entry in the crown,
+    /// `distinct` is the estimated number of distinct edges.
+    pub fn new(layers: &NarrowLayers, witnesses: &[WitnessReading], distinct: f64) -> Result<Self> {
         let fill = Fill::of(layers)?;
         let mut counts: Vec<u64> = witnesses.iter().map(|w| w.count).collect();
         counts.sort_unstable();
@@ -238,7 +238,7 @@ impl LoadModel {
         &self.global
     }
 
-    /// What the network sees of an edge with this reading.
+    /// Features of an edge with this reading.
     pub fn features(&self, reading: &Reading) -> Features {
         let all = reading.bound();
         let (noise, more) = (self.fill.noise(all), self.fill.noise(all + 1));
@@ -271,8 +271,8 @@ impl LoadModel {
         }
     }
 
-    /// The highest count up to `bound` that a witness has, other than the one
-    /// with the count `except`; the bound if there is none.
+    /// The highest count of a witness up to `bound`, not considering one witness with the
+    /// count `except`. Returns `bound` if there is none.
     pub fn known_count(&self, bound: u64, except: Option<u64>) -> u64 {
         let up_to = self.counts.partition_point(|count| *count <= bound);
         let mut known = self.counts[..up_to].iter().rev();
@@ -284,7 +284,7 @@ impl LoadModel {
         .unwrap_or(bound)
     }
 
-    /// Of a bound so much is noise in one case of twenty.
+    /// The 95 % quantile of the noise in a bound.
     pub fn high_noise(&self, reading: &Reading) -> u64 {
         self.noise[reading.reached].high
     }
@@ -301,9 +301,10 @@ impl LoadModel {
     }
 }
 
-/// Means over witnesses, weighted by how near their bounds are to each point
-/// of a grid, with one more witness that is like all of them.
-fn smooth(witnesses: &[Testimony]) -> ([Nearby; GRID], Nearby) {
+/// Weighted means over the witnesses at each point of a grid; the weight depends on how
+/// near the bound of a witness is. The mean over all witnesses is added with the weight
+/// 1.
+fn smooth(witnesses: &[WitnessReading]) -> ([Nearby; GRID], Nearby) {
     let seen = witnesses.iter().map(|w| {
         let (bound, count) = (ln_1p(w.bound), ln_1p(w.count));
         let exact = f32::from(u8::from(w.bound <= w.count));

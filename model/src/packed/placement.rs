@@ -1,4 +1,4 @@
-//! Where cells live.
+//! The memory that cells are stored in: host memory or a candle device.
 
 use candle_core::Device;
 
@@ -9,7 +9,7 @@ use crate::packed::narrow::Arrays;
 use crate::packed::shape::Shape;
 use crate::packed::tensor::TensorCells;
 
-/// The device of a sketch.
+/// Where the cells of a sketch are stored.
 #[derive(Clone)]
 pub enum Placement {
     /// Packed cells in host memory.
@@ -19,7 +19,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Where cells are on a device.
+    /// The memory that belongs to a device.
     pub fn on(device: &OpenDevice) -> Self {
         match &device.device {
             None => Self::Host,
@@ -27,7 +27,7 @@ impl Placement {
         }
     }
 
-    /// Empty cells of three widths within `bytes`.
+    /// Empty cells of three widths that fit into `bytes` bytes.
     pub fn narrow(&self, bytes: usize) -> Result<Arrays> {
         let [a, b, c] = Shape::cells(bytes);
         Ok([
@@ -37,18 +37,8 @@ impl Placement {
         ])
     }
 
-    /// Empty cells of 32 bits, nearly all of them in the bottom layer.
-    pub fn wide(&self, bytes: usize) -> Result<Arrays> {
-        let least = Shape::cells(0);
-        let cells = bytes / 4 / 24 * 24 - 2 * least[0];
-        Ok([
-            self.array::<32>(cells)?,
-            self.array::<8>(least[1])?,
-            self.array::<32>(least[2])?,
-        ])
-    }
-
-    fn array<const BITS: u32>(&self, cells: usize) -> Result<Box<dyn CellArray>> {
+    /// `cells` empty cells of `BITS` bits.
+    pub fn array<const BITS: u32>(&self, cells: usize) -> Result<Box<dyn CellArray>> {
         Ok(match self {
             Self::Host => Box::new(Cells::<BITS>::new(cells)),
             Self::Tensor(device) => Box::new(TensorCells::<BITS>::new(cells, device)?),

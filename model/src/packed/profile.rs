@@ -1,44 +1,57 @@
-//! What all sketches of the packed profile share, and what it makes of a budget.
+//! The packed profile: what its sketches share, and how it divides a budget.
 
 use std::sync::Arc;
 
 use crate::codes::Codes;
-use crate::crown::{Crown, PLACE};
+use crate::crown::{Crown, SLOT_BYTES};
 use crate::device::OpenDevice;
 use crate::layers::{Allotment, LayerProfile};
-use crate::packed::ablation::Ablation;
+use crate::packed::cell_finder::CellFinder;
 use crate::packed::layers::PackedLayers;
-use crate::packed::narrow::NarrowLayers;
+use crate::packed::narrow::{Arrays, NarrowLayers};
 use crate::packed::placement::Placement;
-use crate::packed::places::CellPlaces;
 use crate::packed::shape::{SMALLEST, Shape};
 use crate::witnesses::Witnesses;
 use crate::{PackedWeights, Result};
 
 /// Share of the memory that the crown takes.
-const CROWN_SHARE: f64 = 0.15;
+pub const CROWN_SHARE: f64 = 0.15;
 
-/// Weights, and a device that was opened once.
+/// Weights and an open device.
 pub struct PackedProfile {
     weights: Arc<PackedWeights>,
     placement: Placement,
-    ablation: Ablation,
 }
 
 impl PackedProfile {
-    /// Sketches with these weights on a device, without some of their parts.
-    pub fn new(weights: Arc<PackedWeights>, device: &OpenDevice, ablation: Ablation) -> Self {
-        let weights = match ablation.decoder {
-            false => weights,
-            true => Arc::new(PackedWeights {
-                decoder: weights.decoder.clone().untrained(),
-                encoders: weights.encoders.clone(),
-            }),
-        };
+    /// Sketches with these weights on a device.
+    pub fn new(weights: Arc<PackedWeights>, device: &OpenDevice) -> Self {
         Self {
             weights,
             placement: Placement::on(device),
-            ablation,
+        }
+    }
+
+    /// Where the cells of its sketches are stored.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// An empty sketch of this shape with the layers `arrays`. `finder` determines the
+    /// cells of each edge.
+    pub fn assemble(
+        &self,
+        codes: &Codes,
+        shape: &Shape,
+        arrays: Arrays,
+        finder: CellFinder,
+    ) -> Allotment {
+        let layers = NarrowLayers::new(finder, arrays);
+        let weights = Arc::clone(&self.weights);
+        Allotment {
+            crown: Crown::new(shape.crown),
+            witnesses: Witnesses::new(shape.witnesses),
+            layers: Box::new(PackedLayers::new(layers, codes.clone(), weights)),
         }
     }
 }
@@ -53,25 +66,8 @@ impl LayerProfile for PackedProfile {
     }
 
     fn allot(&self, codes: &Codes, bytes: usize) -> Result<Allotment> {
-        let without = self.ablation;
-        let share = if without.crown { 0.0 } else { CROWN_SHARE };
-        let shape = Shape::of(bytes, share, PLACE)?;
-        let crown = Crown::new(shape.crown);
-        let witnesses = Witnesses::new(shape.witnesses);
-        let arrays = match without.narrow {
-            false => self.placement.narrow(shape.cell_bytes)?,
-            true => self.placement.wide(shape.cell_bytes)?,
-        };
-        let places = CellPlaces::new(codes, self.weights.encoders.clone());
-        let layers = NarrowLayers::new(places, arrays);
-        let weights = Arc::clone(&self.weights);
-        Ok(Allotment {
-            crown: if without.crown { crown.closed() } else { crown },
-            witnesses: match without.witnesses {
-                false => witnesses,
-                true => witnesses.unheard(),
-            },
-            layers: Box::new(PackedLayers::new(layers, codes.clone(), weights)),
-        })
+        let shape = Shape::of(bytes, CROWN_SHARE, SLOT_BYTES)?;
+        let arrays = self.placement.narrow(shape.cell_bytes)?;
+        Ok(self.assemble(codes, &shape, arrays, CellFinder::new(codes)))
     }
 }

@@ -1,37 +1,37 @@
-//! How a budget is shared out.
+//! How a budget is divided among crown, witnesses and cells.
 
+use crate::packed::cell_finder::CELLS;
 use crate::packed::narrow::LAYERS;
-use crate::packed::places::CELLS;
 use crate::witnesses::Witness;
 use crate::{Error, Result};
 
 /// Bits of a cell, by layer.
 pub const BITS: [usize; LAYERS] = [4, 8, 32];
 
-/// Share of the cells' memory, by layer.
+/// Share of the memory for cells, by layer.
 const SHARES: [f64; LAYERS] = [0.78, 0.18, 0.04];
 
-/// One byte in this many is for witnesses, within limits.
+/// One byte in this many is used for witnesses, within [`WITNESSES`].
 const WITNESS_SHARE: usize = 32;
 const WITNESSES: std::ops::RangeInclusive<usize> = 32..=512;
 
-/// The least that a sketch can be made of.
+/// The smallest memory of a sketch in bytes.
 pub const SMALLEST: usize = 4096;
 
-/// Parts of a sketch of one size.
+/// The sizes of the parts of a sketch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Entries of the crown.
+    /// Number of slots of the crown.
     pub crown: usize,
-    /// Witnesses.
+    /// Number of witnesses.
     pub witnesses: usize,
-    /// Bytes left for cells.
+    /// Bytes for cells.
     pub cell_bytes: usize,
 }
 
 impl Shape {
-    /// Shares `bytes` out; a crown entry weighs `entry` bytes and all of them
-    /// together `crown` of the whole.
+    /// Divides `bytes` bytes. The crown gets the share `crown` of them; one of its
+    /// entries has `entry` bytes.
     pub fn of(bytes: usize, crown: f64, entry: usize) -> Result<Self> {
         if bytes < SMALLEST {
             return Err(Error::Setting {
@@ -52,7 +52,8 @@ impl Shape {
         })
     }
 
-    /// Cells by layer that fit into `bytes`: whole thirds, and whole words.
+    /// Number of cells by layer that fit into `bytes` bytes, a multiple of three cells
+    /// and of a word.
     pub fn cells(bytes: usize) -> [usize; LAYERS] {
         let unit = 8 * CELLS;
         std::array::from_fn(|layer| {

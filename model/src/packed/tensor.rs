@@ -1,16 +1,16 @@
 //! Cells as a candle tensor, on the CPU or a GPU.
 //!
-//! Values are u32 on the device, whatever they are packed to; what they weigh
-//! is counted as packed. Reading is one gather and the transfer of what it
-//! finds; raising is a gather, a maximum and a scatter, and transfers nothing
-//! back. The result is the same on every device.
+//! On the device every value is a u32, independent of its packed width; memory is
+//! accounted for at the packed width. Reading is one gather and one transfer; raising is
+//! a gather, a maximum and a scatter, and transfers nothing back. The result is the same
+//! on every device.
 
 use std::cmp::Reverse;
 
 use candle_core::{DType, Device, Tensor};
 
+use crate::packed::cell_finder::{CELLS, CellIndices, CellValues};
 use crate::packed::cells::{CellArray, Cells};
-use crate::packed::places::{CELLS, Places};
 use crate::{Error, Result};
 
 /// Cells of one layer on a device.
@@ -28,13 +28,13 @@ impl<const BITS: u32> TensorCells<BITS> {
         })
     }
 
-    /// The values of all these cells, in one transfer.
-    fn held(&self, places: &[Places]) -> Result<Vec<u32>> {
-        if places.is_empty() {
+    /// The values of these cells, in one transfer.
+    fn held(&self, indices: &[CellIndices]) -> Result<Vec<u32>> {
+        if indices.is_empty() {
             return Ok(Vec::new());
         }
-        let places = self.upload(places.as_flattened().to_vec())?;
-        Ok(self.cells.gather(&places, 0)?.to_vec1()?)
+        let indices = self.upload(indices.as_flattened().to_vec())?;
+        Ok(self.cells.gather(&indices, 0)?.to_vec1()?)
     }
 
     fn upload(&self, values: Vec<u32>) -> Result<Tensor> {
@@ -52,38 +52,38 @@ impl<const BITS: u32> CellArray for TensorCells<BITS> {
         u32::MAX >> (32 - BITS)
     }
 
-    fn read(&self, places: &[Places], values: &mut Vec<Places>) -> Result<()> {
+    fn read(&self, indices: &[CellIndices], values: &mut Vec<CellValues>) -> Result<()> {
         values.clear();
-        values.extend_from_slice(self.held(places)?.as_chunks::<CELLS>().0);
+        values.extend_from_slice(self.held(indices)?.as_chunks::<CELLS>().0);
         Ok(())
     }
 
-    fn least(&self, places: &[Places], least: &mut Vec<u32>) -> Result<()> {
+    fn least(&self, indices: &[CellIndices], least: &mut Vec<u32>) -> Result<()> {
         least.clear();
-        let held = self.held(places)?;
+        let held = self.held(indices)?;
         let cells = held.as_chunks::<CELLS>().0.iter();
         least.extend(cells.map(|[a, b, c]| *a.min(b).min(c)));
         Ok(())
     }
 
-    fn raise(&mut self, places: &[Places], values: &[u32]) -> Result<()> {
-        if places.is_empty() {
+    fn raise(&mut self, indices: &[CellIndices], values: &[u32]) -> Result<()> {
+        if indices.is_empty() {
             return Ok(());
         }
-        // Each cell once, with the highest value that its edges want: a device
-        // may write equal places in any order.
-        let cells = places.iter().zip(values);
-        let cells = cells.flat_map(|(places, value)| places.map(|place| (place, *value)));
+        // Each cell occurs once, with the highest value of its edges, because a device
+        // may write equal indices in any order.
+        let cells = indices.iter().zip(values);
+        let cells = cells.flat_map(|(indices, value)| indices.map(|index| (index, *value)));
         let mut wanted: Vec<(u32, u32)> = cells.collect();
-        wanted.sort_unstable_by_key(|(place, value)| (*place, Reverse(*value)));
-        wanted.dedup_by_key(|(place, _)| *place);
-        let (places, values) = wanted.into_iter().unzip();
-        let places = self.upload(places)?;
+        wanted.sort_unstable_by_key(|(index, value)| (*index, Reverse(*value)));
+        wanted.dedup_by_key(|(index, _)| *index);
+        let (indices, values) = wanted.into_iter().unzip();
+        let indices = self.upload(indices)?;
         let values = self
             .cells
-            .gather(&places, 0)?
+            .gather(&indices, 0)?
             .maximum(&self.upload(values)?)?;
-        self.cells = self.cells.scatter(&places, &values, 0)?;
+        self.cells = self.cells.scatter(&indices, &values, 0)?;
         Ok(())
     }
 

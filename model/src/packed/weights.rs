@@ -1,11 +1,9 @@
-//! Weights of the packed profile as a safetensors file.
+//! Weights of the packed profile, stored as a safetensors file.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::packed::decoder::{Linear, Network, QuantileDecoder};
 use crate::packed::features::{FEATURES, GLOBAL};
-use crate::paper::weights::Ends;
 use crate::weights::{self, File, NamedTensor};
 use crate::{Error, Result};
 
@@ -14,26 +12,24 @@ pub const PROFILE: &str = "packed";
 /// Version of the file format.
 pub const VERSION: &str = "2";
 
-/// What is learnt of the packed profile.
+/// The learned parts of the packed profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackedWeights {
-    /// Makes estimates of readings.
+    /// Estimates counts from readings.
     pub decoder: QuantileDecoder,
-    /// Encoders for learned codes, by layer; none for hashed codes.
-    pub encoders: Option<Arc<Vec<Ends>>>,
 }
 
 impl PackedWeights {
-    /// The file of the weights in this program, which `crane-agent train --profile
-    /// packed` made; see `weights/README.md`.
+    /// The built-in weight file, made by `crane-lab train --profile packed`; see
+    /// `weights/README.md`.
     pub const FILE: &[u8] = include_bytes!("../../../weights/packed.safetensors");
 
-    /// The weights in this program.
+    /// The built-in weights.
     pub fn built_in() -> Result<Self> {
         Self::load(Self::FILE)
     }
 
-    /// Reads a weight file; says what is wrong with it if it cannot be used.
+    /// Reads a weight file. The error says why a file cannot be used.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         let file = File::open(bytes, PROFILE, VERSION)?;
         let decoder = QuantileDecoder {
@@ -42,13 +38,10 @@ impl PackedWeights {
             estimate: network(&file, "estimate")?,
             ends: network(&file, "ends")?,
         };
-        Ok(Self {
-            decoder,
-            encoders: None,
-        })
+        Ok(Self { decoder })
     }
 
-    /// Writes a weight file with these remarks.
+    /// Writes a weight file with these metadata.
     pub fn save(&self, remarks: &[(&str, String)]) -> Result<Vec<u8>> {
         let net = &self.decoder;
         let mut tensors = vec![

@@ -1,8 +1,8 @@
 //! The carry: what moves from a layer to the next.
 //!
-//! After a batch was added to layer i, an edge whose ratio q reached θ sends
-//! `T = floor(q/θ)` units up and gives back θ·T units below. How T is found
-//! when many edges of a batch share cells is the choice of [`Carry`].
+//! After a batch was added to layer i, an edge whose ratio q has reached θ carries `T =
+//! floor(q/θ)` units to the next layer, and θ·T units are subtracted from layer i.
+//! [`Carry`] selects how T is found when several edges of a batch share cells.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,19 +10,19 @@ use std::str::FromStr;
 use crate::paper::executor::Executor;
 use crate::{Error, Result, choice};
 
-/// How a batch is carried. No way ever makes a cell negative.
+/// How a batch is carried. No variant makes a cell negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Carry {
-    /// One edge after the other, in order of arrival: the paper's reference.
+    /// One edge after the other, in order of arrival: the reference of the paper.
     Sequential,
-    /// The whole batch against one state. Each edge asks for `T =
-    /// floor(q/θ)`; where several ask for the same cells they share what is
-    /// there: with S the sum of θ·T·A over the batch and s the smallest M/S
-    /// over an edge's cells, at most 1, the edge carries `floor(s·T)`.
+    /// The whole batch on the same state. Each edge requests `T = floor(q/θ)`; edges that
+    /// request the same cells share what these hold: with S the sum of θ·T·A over the
+    /// batch and s the smallest M/S over an edge's cells, at most 1, the edge carries
+    /// `floor(s·T)`.
     #[default]
     BatchSynchronous,
-    /// The paper's mini-batch: one T for all, from the sum of the batch's
-    /// patterns. With large batches it promotes all edges alike.
+    /// The mini-batch of the paper: one T for all edges, from the sum of the patterns of
+    /// the batch. With large batches it carries light and heavy edges alike.
     MiniBatch,
 }
 
@@ -33,8 +33,8 @@ impl Carry {
         ("mini_batch", Self::MiniBatch),
     ];
 
-    /// Takes what goes up out of layer `m`, after the batch with these
-    /// weights was added to it, and returns how much that is for each edge.
+    /// Subtracts what is carried from layer `m`, to which the batch with these weights
+    /// was added before. Returns the units carried by each edge.
     pub(super) fn take<X: Executor>(
         self,
         x: &X,
@@ -88,8 +88,9 @@ mod tests {
     use crate::{Edge, PaperWeights, Writes};
     use std::sync::Arc;
 
-    /// The executors never let a cell fall below 0, which would hide a carry
-    /// that takes more than there is. So the sum is done here, without that.
+    /// The executors never let a cell become negative, which would hide a carry that
+    /// takes more than a cell holds. Therefore this test computes the sum without that
+    /// limit.
     #[test]
     fn no_batch_takes_more_than_a_cell_holds() {
         let weights = Arc::new(PaperWeights::random(3, 1, Writes::Bottom));
@@ -112,7 +113,7 @@ mod tests {
             for (cell, held) in before.iter().enumerate() {
                 let mut taken = 0.0;
                 for (cells, units) in codes.iter().zip(&carried) {
-                    let own = cells.iter().filter(|own| usize::from(own.place) == cell);
+                    let own = cells.iter().filter(|own| usize::from(own.index) == cell);
                     taken += own.map(|own| 2.0 * units * own.share).sum::<f32>();
                 }
                 assert!(taken <= held * 1.001 + 1e-3, "{carry}: {taken} of {held}");

@@ -1,29 +1,29 @@
-//! The decoder: the ratios of all layers become one estimate.
+//! The decoder: one estimate from the ratios of all layers.
 
 use crate::Writes;
 
-/// Linear decoder `ŷ = w·q + b`, one set of parameters for each number of
-/// layers: a hierarchy that has not grown yet holds in its top layer what a
-/// taller one would have carried on, so the same ratio means something else.
+/// Linear decoder `ŷ = w·q + b` with one set of parameters for each number of layers: the
+/// top layer of a hierarchy that may still grow holds what a taller one would have
+/// carried on, so the same ratio has another meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearDecoder {
     /// `by_depth[n - 1]` holds n weights, for a hierarchy of n layers.
     pub by_depth: Vec<DepthWeights>,
 }
 
-/// Weights and bias for one depth.
+/// Weights and bias for one number of layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DepthWeights {
-    /// One weight per layer, bottom first.
+    /// One weight for each layer, bottom layer first.
     pub weight: Vec<f32>,
     /// Added to every answer.
     pub bias: f32,
 }
 
 impl LinearDecoder {
-    /// The decoder that trusts every layer fully: a unit in layer i stands
-    /// for θ^(i−1), or for one of several counts where every layer is written
-    /// to.
+    /// The decoder without any correction: a unit in layer i stands for θ^(i−1) packets,
+    /// or, if every layer is written to, each layer is a count of its own and the answer
+    /// is their mean.
     pub fn plain(writes: Writes, theta: f32, max_layers: usize) -> Self {
         let weight = |layer: usize, depth: usize| match writes {
             Writes::Bottom => theta.powi(layer as i32),
@@ -38,8 +38,7 @@ impl LinearDecoder {
         Self { by_depth }
     }
 
-    /// The estimate for an edge with these ratios, bottom layer first; never
-    /// negative.
+    /// The estimate for an edge with these ratios, bottom layer first. Never negative.
     pub fn decode(&self, ratios: &[f32]) -> f64 {
         let Some(linear) = self.by_depth.get(ratios.len().wrapping_sub(1)) else {
             return 0.0;

@@ -1,11 +1,11 @@
-//! The encoder: a node id becomes a non-negative code.
+//! The encoder: from the id of a node to a non-negative code.
 //!
-//! An MLP 32 → 16 → 36 → 64 on a binary code of the id, ReLU after every
-//! layer, as in the paper. The result is scaled to a largest value of 1, which
-//! the paper does not do: without it an id with a small code reads the mass of
-//! others divided by nearly nothing, and carries what it never had. Batch norm
-//! exists in training only and is folded into the linear layers before an
-//! [`Encoder`] is made, so running one costs 3,392 multiplications.
+//! An MLP 32 → 16 → 36 → 64 on a binary code of the id, with ReLU after every layer, as
+//! in the paper. In contrast to the paper, the result is scaled to a maximum of 1:
+//! otherwise an id with a small code would divide the packets of other edges by a number
+//! near 0, and carry far too much. Batch norm is used in training only; it is folded into
+//! the linear layers before an [`Encoder`] is made. Running an encoder costs 3,392
+//! multiplications.
 
 use multiversion::multiversion;
 use rand::Rng;
@@ -17,25 +17,25 @@ pub const CODE: usize = 64;
 /// Inputs and outputs of the three linear layers.
 pub const SHAPES: [(usize, usize); 3] = [(BITS, 16), (16, 36), (36, CODE)];
 
-/// Keeps the variance of a batch norm from being 0.
-pub(crate) const VARIANCE_FLOOR: f64 = 1e-5;
+/// Added to the variance of a batch norm, to avoid a division by 0.
+pub const VARIANCE_FLOOR: f64 = 1e-5;
 
-/// Outputs compared side by side.
+/// Outputs that are compared at the same time.
 const LANES: usize = 8;
 
-/// A code: 64 non-negative numbers, zero where the id is not active.
+/// A code: 64 non-negative numbers. An output is active if it is not 0.
 pub type Code = [f32; CODE];
 
-/// One linear layer, `y = x·weight + bias`, weights stored row by input.
+/// A linear layer, `y = x·weight + bias`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncoderLayer {
-    /// `inputs × outputs` numbers, row-major by input.
+    /// `inputs × outputs` numbers, one row for each input.
     pub weight: Vec<f32>,
-    /// One number per output.
+    /// One number for each output.
     pub bias: Vec<f32>,
 }
 
-/// Encoder of one end of an edge for one layer.
+/// The encoder of one end of an edge for one layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoder {
     /// The three linear layers of [`SHAPES`].
@@ -43,7 +43,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An untrained encoder: uniform weights of the usual ReLU scale.
+    /// An untrained encoder with uniform weights of the usual scale for ReLU.
     pub fn random(rng: &mut impl Rng) -> Self {
         let linear = SHAPES.map(|(inputs, outputs)| {
             let scale = (6.0 / inputs as f32).sqrt();
@@ -58,10 +58,10 @@ impl Encoder {
         Self { linear }
     }
 
-    /// The code of `id`.
+    /// The code of `id`, scaled to a maximum of 1.
     ///
-    /// Scaled so that its largest value is 1. A code that is zero everywhere
-    /// would store nothing: such an id is active where it came nearest to it.
+    /// A code of zeros would store nothing. If no output is positive, the largest one is
+    /// set to 1.
     pub fn encode(&self, id: u32) -> Code {
         let mut code = [0.0; CODE];
         run(&self.linear, id, &mut code);
@@ -69,43 +69,12 @@ impl Encoder {
     }
 }
 
-/// How codes use their outputs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Usage {
-    /// Mean number of active outputs of a code.
-    pub active: f64,
-    /// How many times as often as under an even hash two ids share an output.
-    pub sharing: f64,
-}
-
-impl Encoder {
-    /// How the codes of ids 0 to `count` use their outputs.
-    pub fn usage(&self, count: u32) -> Usage {
-        let (mut active, mut share) = (0, [0.0; CODE]);
-        for id in 0..count {
-            let code = self.encode(id);
-            let sum: f32 = code.iter().sum();
-            active += code.iter().filter(|value| **value > 0.0).count();
-            share
-                .iter_mut()
-                .zip(code)
-                .for_each(|(share, value)| *share += f64::from(value / sum));
-        }
-        let count = f64::from(count.max(1));
-        let together: f64 = share.iter().map(|share| (share / count).powi(2)).sum();
-        Usage {
-            active: active as f64 / count,
-            sharing: together * CODE as f64,
-        }
-    }
-}
-
 /// The binary code of an id, as 0.0 and 1.0.
 ///
-/// Not its plain digits: those of real ids are far from random (small numbers,
-/// subnets), and an MLP gives similar inputs similar codes. A fixed bijection
-/// spreads them over the id space, so that every stream looks like those of
-/// the training.
+/// These are not the binary digits of the id: digits of real ids are far from random
+/// (small numbers, subnets), and an MLP gives similar inputs similar codes. A fixed
+/// bijection spreads the ids first, so that every stream looks like those of the
+/// training.
 pub fn bits(id: u32) -> [f32; BITS] {
     let spread = spread(id);
     std::array::from_fn(|bit| (spread >> bit & 1) as f32)
@@ -143,8 +112,8 @@ fn run(linear: &[EncoderLayer; 3], id: u32, code: &mut Code) {
     }
 }
 
-/// A linear layer on the ReLU of its inputs. Half of them are 0; to leave those
-/// out would be slower, nobody can predict which.
+/// A linear layer on the ReLU of its inputs. About half of these are 0, but skipping them
+/// would be slower, because the branch cannot be predicted.
 #[inline(always)]
 fn apply<const O: usize>(linear: &EncoderLayer, input: impl Fn(usize) -> f32, out: &mut [f32; O]) {
     let mut sum = [0.0; O];

@@ -1,40 +1,39 @@
-//! The hierarchy: layers of memory that grow as the stream does.
+//! The hierarchy: dense layers whose number grows with the stream.
 //!
-//! - **Store** adds a batch to the layers that [`Writes`] names and carries
-//!   upwards.
-//! - **Query** takes the smallest ratio of memory to pattern in each layer;
-//!   the decoder makes one estimate of them.
-//! - **Expansion** adds a layer on top once the mean load λ of the top layer
-//!   exceeds τ, up to `max_layers`; store and query stay as they are.
+//! - **Store** adds a batch to the layers that [`Writes`] selects and carries upwards.
+//! - **Query** takes the smallest ratio of memory to pattern in each layer; the decoder
+//!   makes one estimate of them.
+//! - **Expansion** adds a layer on top when the mean load λ of the top layer exceeds τ,
+//!   up to `max_layers`.
 //!
-//! Memory: 16 KiB a layer (64 × 64 cells of f32). Cells count exactly to 2^24;
-//! beyond that the sketch saturates and [`Sketch::is_saturated`] says so.
+//! **Cost.** 16 KiB for each layer (64 × 64 cells of f32). Cells count exactly up to
+//! 2^24; beyond that the sketch is saturated and [`Sketch::is_saturated`] returns true.
 
 use std::sync::Arc;
 
 use crate::fold::fold;
 use crate::layers::Load;
-use crate::paper::climb::{Watch, climb};
+use crate::paper::batch::{LayerObserver, store_batch};
 use crate::paper::encoder::CODE;
 use crate::paper::executor::{CELL_LIMIT, Executor, floor};
 use crate::paper::sketch::{Ratios, Sketch};
-use crate::{Carry, Edge, Error, PaperWeights, Result, Settings, Weighted, Writes};
+use crate::{Carry, Edge, Error, HierarchySettings, PaperWeights, Result, Weighted, Writes};
 
-/// Largest weight added at once: larger ones go in steps with a carry between
-/// them, so that the bottom layer stays far from its limit.
+/// Largest weight that is added at once. Larger weights are added in steps with a carry
+/// after each, so that the bottom layer stays far from its limit.
 const STEP: u64 = 1 << 22;
-/// How many times over a weight may fill the top layer: once fills the cells
-/// in which its pattern is strong, the others take more.
+/// A weight is cut off when it would fill the top layer this many times. Once fills the
+/// cells in which its pattern is strong; the others take more.
 const TIMES_FULL: f64 = 256.0;
-/// Largest weight of an edge in a batch, however much the layers hold: 2^18
-/// steps, some seconds.
+/// Largest weight of an edge in a batch, independent of the layers: 2^18 steps, which
+/// take some seconds.
 const MOST: f64 = (1u64 << 40) as f64;
 
-/// Layers of one executor. See the head of this module.
+/// The layers of one sketch, run by an executor.
 pub struct Hierarchy<X: Executor> {
     executor: X,
     weights: Arc<PaperWeights>,
-    settings: Settings,
+    settings: HierarchySettings,
     planes: Vec<X::Plane>,
     loads: Vec<Load>,
     /// Whether a weight was too large to be stored in full.
@@ -43,7 +42,11 @@ pub struct Hierarchy<X: Executor> {
 
 impl<X: Executor> Hierarchy<X> {
     /// An empty hierarchy.
-    pub fn new(executor: X, weights: Arc<PaperWeights>, settings: Settings) -> Result<Self> {
+    pub fn new(
+        executor: X,
+        weights: Arc<PaperWeights>,
+        settings: HierarchySettings,
+    ) -> Result<Self> {
         settings.check(weights.layers.len())?;
         let mut hierarchy = Self {
             executor,
@@ -57,10 +60,10 @@ impl<X: Executor> Hierarchy<X> {
         Ok(hierarchy)
     }
 
-    /// The most of an edge that a batch is worth storing. The top layer takes
-    /// every packet, or one in θ^(i−1), and is full long before: the edge's
-    /// estimate stays as it is, more of the same only takes its time. Whatever
-    /// is cut off, the sketch says that it is saturated.
+    /// The largest weight of an edge in a batch that is stored in full. A layer takes
+    /// every packet, or one in θ^(i−1). Beyond this weight the top layer has been full
+    /// for long, and more of the same edge would take time without changing its estimate.
+    /// If a weight is cut off, the sketch is marked as saturated.
     fn most(&self) -> u64 {
         let packets = match self.settings.writes {
             Writes::Every => 1.0,
@@ -69,8 +72,12 @@ impl<X: Executor> Hierarchy<X> {
         (TIMES_FULL * f64::from(CELL_LIMIT) * packets).min(MOST) as u64
     }
 
-    /// Stores a batch without equal edges, in steps where weights are huge.
-    fn store_folded(&mut self, batch: &[Weighted], watch: &mut impl Watch<X>) -> Result<()> {
+    /// Stores a batch without equal edges, in steps if weights are very large.
+    fn store_folded(
+        &mut self,
+        batch: &[Weighted],
+        observer: &mut impl LayerObserver<X>,
+    ) -> Result<()> {
         let most = self.most();
         let mut left = batch.to_vec();
         for arrival in left.iter_mut().filter(|arrival| arrival.weight > most) {
@@ -80,13 +87,13 @@ impl<X: Executor> Hierarchy<X> {
         while !left.is_empty() {
             let edges: Vec<Edge> = left.iter().map(|w| self.weights.ids.of(w.edge)).collect();
             let weight = left.iter().map(|w| w.weight.min(STEP) as f32).collect();
-            climb(
+            store_batch(
                 &self.executor,
                 &mut self.planes,
                 &self.settings,
                 &edges,
                 weight,
-                &mut *watch,
+                &mut *observer,
             )?;
             left.retain_mut(|w| {
                 w.weight = w.weight.saturating_sub(STEP);
@@ -96,37 +103,41 @@ impl<X: Executor> Hierarchy<X> {
         Ok(())
     }
 
-    fn store_by_carry(&mut self, batch: &[Weighted], watch: &mut impl Watch<X>) -> Result<()> {
+    fn store_by_carry(
+        &mut self,
+        batch: &[Weighted],
+        observer: &mut impl LayerObserver<X>,
+    ) -> Result<()> {
         match self.settings.carry {
             Carry::Sequential => batch
                 .iter()
                 .filter(|w| w.weight > 0)
-                .try_for_each(|arrival| self.store_folded(std::slice::from_ref(arrival), watch)),
-            Carry::BatchSynchronous | Carry::MiniBatch => self.store_folded(&fold(batch), watch),
+                .try_for_each(|arrival| self.store_folded(std::slice::from_ref(arrival), observer)),
+            Carry::BatchSynchronous | Carry::MiniBatch => self.store_folded(&fold(batch), observer),
         }
     }
 
-    /// Stores a batch while `watch` sees what each layer is given.
-    pub(crate) fn store_watched(
+    /// Stores a batch and calls `observer` for every layer, for training.
+    pub fn store_observed(
         &mut self,
         batch: &[Weighted],
-        watch: &mut impl Watch<X>,
+        observer: &mut impl LayerObserver<X>,
     ) -> Result<()> {
-        self.store_by_carry(batch, watch)?;
+        self.store_by_carry(batch, observer)?;
         let (loads, _) = self.executor.read(&self.planes, &[])?;
         self.expand(loads)
     }
 
     /// The memory of each layer, bottom first.
-    pub(crate) fn planes(&self) -> &[X::Plane] {
+    pub fn planes(&self) -> &[X::Plane] {
         &self.planes
     }
 
-    /// What the decoder sees of ratios. Where every layer is written to, a
-    /// ratio grows with the load of its layer, most of which is that of other
-    /// edges, while the count that it stands for does not. There, an edge that
-    /// may have been carried is read in the top layer alone, which loses nothing.
-    pub(crate) fn seen(&self, ratios: &[f32]) -> Ratios {
+    /// The inputs of the decoder. If every layer is written to, a ratio grows with the
+    /// load of its layer, most of which belongs to other edges, so ratios are divided by
+    /// the load. In that case an edge that may have been carried is read from the top
+    /// layer only, which contains all of its packets.
+    pub fn seen(&self, ratios: &[f32]) -> Ratios {
         if self.settings.writes == Writes::Bottom {
             return ratios.to_vec();
         }
@@ -153,7 +164,7 @@ impl<X: Executor> Hierarchy<X> {
             .collect()
     }
 
-    /// Takes note of how full the layers are and adds one if it is time.
+    /// Stores the loads of the layers, and adds a layer if the top layer is full.
     fn expand(&mut self, loads: Vec<Load>) -> Result<()> {
         let full = loads.last().is_some_and(|top| top.mean > self.settings.tau);
         self.loads = loads;
@@ -174,7 +185,7 @@ impl<X: Executor> Hierarchy<X> {
     }
 }
 
-/// Opens every saved state of this profile.
+/// The first bytes of every saved state of this profile.
 const STATE_MAGIC: &[u8; 8] = b"CRANEp01";
 
 /// Bytes of one layer.
@@ -182,7 +193,7 @@ pub const LAYER_BYTES: usize = CODE * CODE * size_of::<f32>();
 
 impl<X: Executor> Sketch for Hierarchy<X> {
     fn store(&mut self, batch: &[Weighted]) -> Result<()> {
-        self.store_watched(batch, &mut |_: usize, _: &_, _: &_, _: Option<&_>| ())
+        self.store_observed(batch, &mut |_: usize, _: &_, _: &_, _: Option<&_>| ())
     }
 
     fn store_and_query(&mut self, batch: &[Weighted]) -> Result<Vec<Ratios>> {
@@ -330,7 +341,7 @@ impl<X: Executor> Sketch for Hierarchy<X> {
     }
 }
 
-/// One column per layer to one row per edge.
+/// From one column for each layer to one row for each edge.
 fn transpose(columns: &[Vec<f32>], edges: usize) -> Vec<Ratios> {
     (0..edges)
         .map(|e| columns.iter().map(|column| column[e]).collect())

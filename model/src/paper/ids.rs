@@ -1,17 +1,18 @@
-//! What encoders see of an edge: its nodes, or both of them at once.
+//! The ids that the encoders are given for an edge.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Edge, Error, choice};
 
-/// Which ids of an edge the encoders see.
+/// Which ids the encoders are given for an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ids {
-    /// Those of its nodes, as in the paper: all edges of a node share a row or
-    /// a column, which fills up where traffic is star-shaped.
+    /// The ids of its nodes, as in the paper. All edges of a node share a row or a
+    /// column, which fills up if traffic is star-shaped.
     Node,
-    /// Two made of both by a bijection of 64 bits: every edge is by itself.
+    /// Two ids made from both nodes by a bijection of 64 bits. Edges of the same node
+    /// share nothing.
     #[default]
     Pair,
 }
@@ -20,7 +21,7 @@ impl Ids {
     /// Names in weight files and on the command line.
     pub const NAMES: [(&'static str, Self); 2] = [("node", Self::Node), ("pair", Self::Pair)];
 
-    /// The edge as the encoders see it.
+    /// The edge that the encoders are given.
     pub fn of(self, edge: Edge) -> Edge {
         match self {
             Self::Node => edge,

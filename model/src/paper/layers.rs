@@ -1,25 +1,26 @@
-//! The paper's sketch as layers below a crown.
+//! The sketch of the paper as [`Layers`] below a crown.
 //!
-//! An edge that goes to the crown leaves with what it is believed to have had;
-//! one that comes back is stored again. Edges are known by their keyed ids, both
-//! halves of them.
+//! When an edge is admitted to the crown, its estimated packets are subtracted from the
+//! layers; when it is evicted, its count is stored again. Edges are identified by their
+//! keyed ids, whose halves are used as source and destination.
 
-use crate::layers::{Bounds, Layers, Likely, Load, Noise};
+use crate::layers::{BoundsKind, LayerEstimate, Layers, Load, Noise};
+use crate::packed::narrow::CellScratch;
 use crate::paper::sketch::Ratios;
 use crate::witnesses::UncrownedWitnesses;
 use crate::{Edge, Result, Sketch, Weighted};
 
-/// Edges that are put in at once.
+/// Edges that are stored at once when counts come from elsewhere.
 const AT_ONCE: usize = 4096;
 
-/// Pairs that never occurred whose readings tell the noise of the layers.
-const PHANTOMS: u64 = 64;
+/// Pairs that never occurred that are read to measure the noise.
+const ABSENT_PAIRS: u64 = 64;
 
-/// See the head of this module.
+/// The sketch of the paper, as layers below a crown.
 pub struct PaperLayers {
     sketch: Box<dyn Sketch>,
-    /// How many pairs that never occurred were asked about so far.
-    phantoms: u64,
+    /// Number of pairs that never occurred that were read so far.
+    absent_read: u64,
     noise: Noise,
 }
 
@@ -28,7 +29,7 @@ impl PaperLayers {
     pub fn new(sketch: Box<dyn Sketch>) -> Self {
         Self {
             sketch,
-            phantoms: 0,
+            absent_read: 0,
             noise: Noise::default(),
         }
     }
@@ -55,14 +56,20 @@ fn weighted(ids: &[u64], packets: &[u64]) -> Vec<Weighted> {
 }
 
 impl Layers for PaperLayers {
-    fn worth(&self) -> Bounds {
-        Bounds::Likely
+    fn bounds_kind(&self) -> BoundsKind {
+        BoundsKind::Likely
     }
 
-    fn add(&mut self, ids: &[u64], packets: &[u64], bounds: &mut Vec<u64>) -> Result<()> {
+    fn add(
+        &mut self,
+        ids: &[u64],
+        packets: &[u64],
+        bounds: &mut Vec<u64>,
+        _: &mut CellScratch,
+    ) -> Result<()> {
         let ratios = self.sketch.store_and_query(&weighted(ids, packets))?;
         bounds.clear();
-        // Rounding errors are not packets.
+        // Rounded down: fractions are rounding errors.
         let whole = |ratios: &Ratios| self.sketch.bound(ratios) as u64;
         bounds.extend(ratios.iter().map(whole));
         Ok(())
@@ -89,11 +96,11 @@ impl Layers for PaperLayers {
         false
     }
 
-    fn look_at_noise(&mut self) -> Result<()> {
-        let ids: Vec<u64> = (self.phantoms..self.phantoms + PHANTOMS)
+    fn measure_noise(&mut self) -> Result<()> {
+        let ids: Vec<u64> = (self.absent_read..self.absent_read + ABSENT_PAIRS)
             .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
             .collect();
-        self.phantoms += PHANTOMS;
+        self.absent_read += ABSENT_PAIRS;
         self.noise = self.noise.next(self.bounds(&ids)?);
         Ok(())
     }
@@ -102,11 +109,15 @@ impl Layers for PaperLayers {
         self.noise
     }
 
-    /// The decoder is judged by nobody.
-    fn estimates(&self, ids: &[u64], _: &dyn Fn() -> UncrownedWitnesses) -> Result<Vec<Likely>> {
+    /// There are no witnesses in this profile, so the decoder is not calibrated.
+    fn estimates(
+        &self,
+        ids: &[u64],
+        _: &dyn Fn() -> UncrownedWitnesses,
+    ) -> Result<Vec<LayerEstimate>> {
         let estimate = |ratios: &Ratios| {
             let packets = self.sketch.decode(ratios).round() as u64;
-            Likely {
+            LayerEstimate {
                 packets: [0, packets, self.bound(ratios).max(packets)],
                 at_most: None,
             }

@@ -1,15 +1,19 @@
-//! The paper profile: dense layers, as published.
+//! The paper profile: dense layers with learned codes, as published.
 //!
-//! | module | holds |
+//! **Accuracy.** No guaranteed bounds. `docs/accuracy.md` compares it with other methods.
+//! **Cost.** 16 KiB for each layer; encoding an edge costs 2 × 3,392 multiplications for
+//! each layer.
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`sketch`], [`settings`] | what can be asked of it, what can be chosen about it |
+//! | [`sketch`], [`settings`] | the interface of the sketch, and its settings |
 //! | [`hierarchy`], [`carry`], [`writes`] | layers that grow: store, carry, query, expansion |
-//! | [`ids`], [`encoder`], [`decoder`], [`weights`] | their learned parts and what these see |
-//! | [`executor`] | how a batch meets a layer: fused CPU code or candle tensors |
-//! | [`layers`], [`profile`] | layers below a crown, and how a budget is shared out |
+//! | [`ids`], [`encoder`], [`decoder`], [`weights`] | the learned parts and their inputs |
+//! | [`executor`] | the operations on a layer: fused CPU code or candle tensors |
+//! | [`layers`], [`profile`] | layers below a crown, and how a budget is divided |
 
+mod batch;
 pub mod carry;
-mod climb;
 pub mod decoder;
 pub mod encoder;
 pub mod executor;
@@ -22,4 +26,5 @@ pub mod sketch;
 pub mod weights;
 pub mod writes;
 
+pub use batch::LayerObserver;
 pub use profile::PaperProfile;

@@ -1,9 +1,9 @@
-//! What all sketches of the paper profile share, and what it makes of a budget.
+//! The paper profile: what its sketches share, and how it divides a budget.
 
 use std::sync::Arc;
 
 use crate::codes::Codes;
-use crate::crown::{Crown, PLACE, WAYS};
+use crate::crown::{Crown, SLOT_BYTES, WAYS};
 use crate::device::OpenDevice;
 use crate::layers::{Allotment, LayerProfile};
 use crate::paper::executor::fused::Fused;
@@ -11,12 +11,12 @@ use crate::paper::executor::tensor::TensorExecutor;
 use crate::paper::hierarchy::LAYER_BYTES;
 use crate::paper::layers::PaperLayers;
 use crate::witnesses::Witnesses;
-use crate::{Error, Hierarchy, PaperWeights, Result, Settings, Sketch};
+use crate::{Error, Hierarchy, HierarchySettings, PaperWeights, Result, Sketch};
 
-/// The least memory for a layer and a small crown.
+/// The smallest memory in bytes: one layer and a small crown.
 pub const SMALLEST: usize = LAYER_BYTES + (4 << 10);
 
-/// Weights on a device, ready to run; made once.
+/// Weights on an open device.
 pub struct PaperProfile {
     weights: Arc<PaperWeights>,
     executor: AnyExecutor,
@@ -28,7 +28,7 @@ enum AnyExecutor {
 }
 
 impl PaperProfile {
-    /// Puts the weights on a device.
+    /// Copies the weights to a device.
     pub fn new(weights: Arc<PaperWeights>, device: &OpenDevice) -> Result<Self> {
         let executor = match &device.device {
             None => AnyExecutor::Fused(Fused::new(Arc::clone(&weights))),
@@ -41,7 +41,7 @@ impl PaperProfile {
     }
 
     /// Empty layers.
-    pub fn layers(&self, settings: Settings) -> Result<Box<dyn Sketch>> {
+    pub fn layers(&self, settings: HierarchySettings) -> Result<Box<dyn Sketch>> {
         let weights = Arc::clone(&self.weights);
         Ok(match &self.executor {
             AnyExecutor::Fused(fused) => {
@@ -63,7 +63,7 @@ impl LayerProfile for PaperProfile {
         SMALLEST
     }
 
-    /// Half of it is for layers, the rest for the crown.
+    /// Half of the memory is for layers, the rest for the crown.
     fn allot(&self, _: &Codes, bytes: usize) -> Result<Allotment> {
         if bytes < SMALLEST {
             return Err(Error::Setting {
@@ -73,13 +73,13 @@ impl LayerProfile for PaperProfile {
             });
         }
         let max_layers = (bytes / 2 / LAYER_BYTES).clamp(1, self.weights.layers.len());
-        let settings = Settings {
+        let settings = HierarchySettings {
             max_layers,
-            ..Settings::of(&self.weights)
+            ..HierarchySettings::of(&self.weights)
         };
-        let places = (bytes - max_layers * LAYER_BYTES) / PLACE / WAYS * WAYS;
+        let slots = (bytes - max_layers * LAYER_BYTES) / SLOT_BYTES / WAYS * WAYS;
         Ok(Allotment {
-            crown: Crown::new(places),
+            crown: Crown::new(slots),
             witnesses: Witnesses::none(),
             layers: Box::new(PaperLayers::new(self.layers(settings)?)),
         })

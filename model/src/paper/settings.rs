@@ -2,19 +2,19 @@
 
 use crate::{Carry, Error, PaperWeights, Result, Writes};
 
-/// Largest carry threshold: far enough from what a cell can hold.
+/// Largest carry threshold, far below the limit of a cell.
 const THETA_LIMIT: f32 = 65_536.0;
 
-/// What may be chosen about a hierarchy.
+/// Settings of a hierarchy.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// Layers at the start.
+pub struct HierarchySettings {
+    /// Number of layers at the start.
     pub start_layers: usize,
-    /// Layers at most; no more than the weights are trained for.
+    /// Largest number of layers, not more than the weights were trained for.
     pub max_layers: usize,
     /// Carry threshold θ, at least 2.
     pub theta: f32,
-    /// A layer is added when the mean cell of the top layer exceeds this.
+    /// A layer is added when the mean cell of the top layer exceeds this value.
     pub tau: f32,
     /// How batches are carried.
     pub carry: Carry,
@@ -22,8 +22,8 @@ pub struct Settings {
     pub writes: Writes,
 }
 
-impl Settings {
-    /// The settings the weights were trained with, starting from one layer.
+impl HierarchySettings {
+    /// The settings that the weights were trained with, starting with one layer.
     pub fn of(weights: &PaperWeights) -> Self {
         Self {
             start_layers: 1,
@@ -35,8 +35,9 @@ impl Settings {
         }
     }
 
-    /// Refuses what cannot be, for weights of `trained` layers.
-    pub(crate) fn check(&self, trained: usize) -> Result<()> {
+    /// Returns an error if a setting is outside its range. The weights have `trained`
+    /// layers.
+    pub fn check(&self, trained: usize) -> Result<()> {
         let fault = if self.max_layers == 0 || self.max_layers > trained {
             Some((
                 "max_layers",

@@ -1,4 +1,4 @@
-//! The paper's sketch, whatever executes it.
+//! The interface of the paper's sketch, independent of its executor.
 
 use crate::layers::Load;
 use crate::{Edge, Result, Weighted};
@@ -6,28 +6,29 @@ use crate::{Edge, Result, Weighted};
 /// The ratios of one edge, bottom layer first.
 pub type Ratios = Vec<f32>;
 
-/// A sketch of an edge stream, on whatever device.
-pub trait Sketch: Send {
-    /// Stores a batch. Equal edges are folded into one, except in sequential
-    /// carry, where each arrival counts by itself.
+/// A sketch of an edge stream on any device.
+pub trait Sketch: Send + Sync {
+    /// Stores a batch. Equal edges are merged, except with sequential carry, where each
+    /// arrival is stored by itself.
     fn store(&mut self, batch: &[Weighted]) -> Result<()>;
 
-    /// Stores a batch without equal edges and returns the ratios of its edges
-    /// afterwards, in one transfer from the device.
+    /// Stores a batch without equal edges and returns the ratios of its edges afterwards,
+    /// with one transfer from the device.
     fn store_and_query(&mut self, batch: &[Weighted]) -> Result<Vec<Ratios>>;
 
     /// The smallest ratios of each edge in each layer.
     fn ratios(&self, edges: &[Edge]) -> Result<Vec<Ratios>>;
 
-    /// Takes up to `amount` of this edge out of the layers; returns what was taken.
+    /// Subtracts up to `amount` packets of this edge from the layers. Returns how many
+    /// were subtracted.
     fn take(&mut self, edge: Edge, amount: u64) -> Result<u64>;
 
-    /// What the weights make of these ratios.
+    /// The estimate of the decoder for these ratios.
     fn decode(&self, ratios: &[f32]) -> f64;
 
-    /// The upper bound these ratios give: Σ θ^(i−1)·q_i, or, where every layer
-    /// is written to, the largest of them. What came before the top layer was
-    /// there can be missing in that.
+    /// The upper bound for these ratios: Σ θ^(i−1)·q_i, or, if every layer is written to,
+    /// the largest ratio. It does not include packets that were stored before the top
+    /// layer was added.
     fn bound(&self, ratios: &[f32]) -> f64;
 
     /// How full each layer is, bottom first.
@@ -36,23 +37,23 @@ pub trait Sketch: Send {
     /// Layers added since the start or the last reset.
     fn expansions(&self) -> usize;
 
-    /// Bytes of memory the answers come from.
+    /// Bytes of all layers.
     fn memory_bytes(&self) -> usize;
 
-    /// Forgets everything and shrinks to the starting size.
+    /// Removes all contents and returns to the initial number of layers.
     fn reset(&mut self) -> Result<()>;
 
-    /// All state, to be given to [`Sketch::load_state`] later.
+    /// The state, to be given to [`Sketch::load_state`].
     fn save_state(&self) -> Result<Vec<u8>>;
 
     /// Continues from a saved state.
     fn load_state(&mut self, state: &[u8]) -> Result<()>;
 
-    /// Where this runs, for people.
+    /// Display name of the device.
     fn device_name(&self) -> String;
 
-    /// Whether a cell or a weight has reached its limit, so that counts may be
-    /// too low.
+    /// Whether a cell or a weight has reached its limit, so that estimates may be too
+    /// low.
     fn is_saturated(&self) -> bool;
 
     /// The estimate for each edge.

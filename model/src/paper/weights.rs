@@ -1,8 +1,8 @@
-//! The learned parts of the paper's sketch, all layers together.
+//! The learned parts of the paper's sketch, for all layers.
 //!
-//! Their file ([`crate::weights`]) says θ, τ and ε in its metadata; tensors are
-//! named `layer1.src.linear1.weight` and so on, see [`names`]. Batch norm is
-//! kept as trained and folded into the linear layers when the file is loaded.
+//! θ, τ and ε are in the metadata of the weight file ([`crate::weights`]); the tensors
+//! are named `layer1.src.linear1.weight` and so on, see [`names`]. The file contains
+//! batch norms as they were trained; loading folds them into the linear layers.
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,40 +12,40 @@ use super::encoder::{Encoder, EncoderLayer, SHAPES, VARIANCE_FLOOR};
 use crate::weights::File;
 use crate::{Error, Ids, Result, Writes};
 
-/// Encoders of both ends of an edge, for one layer.
+/// The encoders of both ends of an edge, for one layer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ends {
+pub struct EdgeEncoders {
     /// Encodes sources.
     pub src: Encoder,
     /// Encodes destinations.
     pub dst: Encoder,
 }
 
-/// Everything a hierarchy needs that is not memory.
+/// The learned parts of a hierarchy and the settings they were trained with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PaperWeights {
     /// Encoders by layer, bottom first.
-    pub layers: Vec<Ends>,
-    /// Makes one estimate of the ratios of all layers.
+    pub layers: Vec<EdgeEncoders>,
+    /// Makes one estimate from the ratios of all layers.
     pub decoder: LinearDecoder,
-    /// Which ids of an edge the encoders see.
+    /// Which ids the encoders are given for an edge.
     pub ids: Ids,
     /// Which layers an arrival is written to.
     pub writes: Writes,
     /// Added to every active cell of a pattern.
     pub epsilon: f32,
-    /// Carry threshold these weights were made for.
+    /// Carry threshold that these weights were trained with.
     pub theta: f32,
-    /// Load of the top layer at which a layer is added.
+    /// Mean load of the top layer at which a layer is added.
     pub tau: f32,
 }
 
-/// The profile these weights are for.
+/// Name of the profile in weight files.
 pub const PROFILE: &str = "paper";
 /// Version of the file format.
 pub const VERSION: &str = "1";
 
-/// How tensors are named.
+/// Names of the tensors in a weight file.
 pub mod names {
     /// Weight of a linear layer, inputs × outputs.
     pub const WEIGHT: &str = "weight";
@@ -70,7 +70,7 @@ pub mod names {
         format!("{prefix}.linear{}.{kind}", at + 1)
     }
 
-    /// Weights of the decoder for `depth` layers, its bias behind them.
+    /// Weights of the decoder for `depth` layers, followed by its bias.
     pub fn decoder(depth: usize) -> String {
         format!("decoder.depth{depth}")
     }
@@ -82,7 +82,7 @@ impl PaperWeights {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let theta = 4.0;
         let layers = (0..max_layers)
-            .map(|_| Ends {
+            .map(|_| EdgeEncoders {
                 src: Encoder::random(&mut rng),
                 dst: Encoder::random(&mut rng),
             })
@@ -99,7 +99,7 @@ impl PaperWeights {
         }
     }
 
-    /// Reads a weight file; says what is wrong with it if it cannot be used.
+    /// Reads a weight file. The error says why a file cannot be used.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         let fault = |what: String| Error::Weights(what);
         let file = File::open(bytes, PROFILE, VERSION)?;
@@ -121,7 +121,7 @@ impl PaperWeights {
             return Err(fault(format!("{depth} layers are not possible")));
         }
         let layers = (0..depth).map(|layer| {
-            Ok(Ends {
+            Ok(EdgeEncoders {
                 src: load_encoder(&file, &names::encoder(layer, "src"))?,
                 dst: load_encoder(&file, &names::encoder(layer, "dst"))?,
             })

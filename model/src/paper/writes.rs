@@ -1,19 +1,19 @@
-//! Which layers are written to, on which the paper contradicts itself.
+//! The layers that an arrival is written to. The paper describes both variants.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result, choice};
 
-/// Which layers an arrival is written to. The paper says both.
+/// Which layers an arrival is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Writes {
-    /// The bottom one; those above receive mass only by carry, and a unit in
-    /// layer i stands for θ^(i−1) packets.
+    /// The bottom layer. Higher layers receive packets by carry only, and a unit in layer
+    /// i stands for θ^(i−1) packets.
     Bottom,
-    /// All there are, each of which has what was carried into it besides. A
-    /// layer from which little is carried is then a count of its own, and
-    /// several of them err less than one.
+    /// Every layer. Each layer also receives what is carried to it. If little is carried
+    /// out of a layer, it is a count of its own, and the mean of several counts has a
+    /// smaller error than one.
     #[default]
     Every,
 }

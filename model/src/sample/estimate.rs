@@ -1,61 +1,66 @@
-//! What a sample says of a part of what was offered to it.
+//! Estimates from a sample: the packets and bytes of a part of everything that was
+//! offered.
 //!
-//! What everything offered adds up to is known exactly. What is heavier than the
-//! threshold is all in the sample; of the rest, the part has the share that it has
-//! among the light ones in the sample, each of which stands for the same number
-//! of packets, and for as many bytes as its own packets weigh on average. So a
-//! part and all but that part always add up to everything.
+//! The total of everything offered is known exactly. Offers above the threshold are all
+//! in the sample. Of the rest, the part has the share that it has among the light items
+//! of the sample. Each light item represents the same number of packets, and as many
+//! bytes as its own packets have on average. So the estimates for a part and for its
+//! complement always add up to the total.
 //!
 //! The interval is that of Fay and Feuer (1997) for weighted sums of rare events:
-//! quantiles of a gamma distribution with the mean and the variance of the sum;
-//! above, one more event of the largest weight is assumed. It holds for no events
-//! at all as for thousands. The smaller of the part and all else is looked at.
+//! quantiles of a gamma distribution with the mean and the variance of the sum; for the
+//! upper end one more event of the largest weight is assumed. It is valid for any number
+//! of events, including none. It is computed for the smaller of the part and its
+//! complement.
+
+use std::collections::HashMap;
+use std::hash::Hash;
 
 use super::Sample;
 use crate::name::AnyName;
 use crate::table::Total;
 
-/// One in twenty is below −1.645 standard deviations, one in twenty above.
+/// 5 % of a normal distribution is below −1.645 standard deviations, and 5 % above 1.645.
 const DEVIATIONS: f64 = 1.645;
 
-/// Lower end, middle and upper end of a number.
+/// Lower end of the interval, estimate, upper end of the interval.
 pub type Range = [u64; 3];
 
-/// Events with weights.
+/// A sum of weighted events.
 #[derive(Debug, Clone, Copy, Default)]
 struct Events {
     sum: f64,
-    /// The variance of the sum, if it were of Poisson events.
+    /// The variance of the sum, as for Poisson events.
     variance: f64,
     largest: f64,
 }
 
 impl Events {
-    /// Notes one that is in the sample with this chance.
-    fn note(&mut self, weight: f64, chance: f64) {
+    /// Adds an event that is in the sample with probability `chance`.
+    fn add(&mut self, weight: f64, chance: f64) {
         self.sum += weight;
         self.variance += weight * weight * (1.0 - chance);
         self.largest = self.largest.max(weight);
     }
 }
 
-/// Items of a sample, or some of them.
+/// Sums over some items of a sample.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
-    /// Those that stand for themselves.
+    /// Items above the threshold, which represent themselves.
     sure: Total,
-    /// All others, each of which stands for the same number of packets.
+    /// All other items. Each represents the same number of packets.
     packets: Events,
     bytes: Events,
 }
 
 impl Part {
-    fn note(&mut self, total: Total, threshold: f64) {
+    fn add(&mut self, total: Total, threshold: f64) {
         let chance = total.packets as f64 / threshold;
         if chance < 1.0 {
-            self.packets.note(1.0, chance);
+            self.packets.add(1.0, chance);
             let size = total.bytes as f64 / total.packets as f64;
-            self.bytes.note(size, chance);
+            self.bytes.add(size, chance);
         } else {
             self.sure.packets = self.sure.packets.saturating_add(total.packets);
             self.sure.bytes = self.sure.bytes.saturating_add(total.bytes);
@@ -63,38 +68,80 @@ impl Part {
     }
 }
 
-impl Sample {
-    /// Packets and bytes of those with names that are `inside`, where all that was
-    /// ever offered adds up to `offered`.
-    pub fn inside(&self, inside: &dyn Fn(AnyName) -> bool, offered: Total) -> (Range, Range) {
-        let threshold = f64::from(self.threshold);
-        let (mut all, mut part) = (Part::default(), Part::default());
-        for (name, total) in self.totals() {
-            all.note(total, threshold);
-            if inside(name) {
-                part.note(total, threshold);
-            }
-        }
+/// Everything that a sample holds, and the parts that belong to groups.
+pub struct Parts<G> {
+    all: Part,
+    of: HashMap<G, Part>,
+    offered: Total,
+}
+
+impl<G: Copy + Eq + Hash> Parts<G> {
+    /// Estimates the packets and bytes of a group.
+    pub fn estimate(&self, group: G) -> (Range, Range) {
+        let all = &self.all;
+        let part = self.of.get(&group).copied().unwrap_or_default();
         (
             range(
                 part.sure.packets,
                 all.sure.packets,
-                offered.packets,
+                self.offered.packets,
                 &part.packets,
                 &all.packets,
             ),
             range(
                 part.sure.bytes,
                 all.sure.bytes,
-                offered.bytes,
+                self.offered.bytes,
                 &part.bytes,
                 &all.bytes,
             ),
         )
     }
+
+    /// The groups that have items in the sample.
+    pub fn groups(&self) -> impl Iterator<Item = G> {
+        self.of.keys().copied()
+    }
 }
 
-/// The part of `offered` that is inside.
+impl Sample {
+    /// Divides the items into groups. An item belongs to the one or two groups that
+    /// `groups` returns for its name. `offered` is the total of everything offered.
+    pub fn parts<G: Copy + Eq + Hash>(
+        &self,
+        groups: &dyn Fn(AnyName) -> [Option<G>; 2],
+        offered: Total,
+    ) -> Parts<G> {
+        let threshold = f64::from(self.threshold);
+        let mut parts = Parts {
+            all: Part::default(),
+            of: HashMap::new(),
+            offered,
+        };
+        for (name, total) in self.totals() {
+            parts.all.add(total, threshold);
+            for group in different(groups(name)) {
+                parts.of.entry(group).or_default().add(total, threshold);
+            }
+        }
+        parts
+    }
+
+    /// Packets and bytes of the items for whose names `matches` returns true. `offered` is
+    /// the total of everything offered.
+    #[cfg(test)]
+    pub fn estimate(&self, matches: &dyn Fn(AnyName) -> bool, offered: Total) -> (Range, Range) {
+        let groups = |name| [matches(name).then_some(()), None];
+        self.parts(&groups, offered).estimate(())
+    }
+}
+
+/// The groups of an edge, each once.
+pub fn different<G: Copy + Eq>([one, other]: [Option<G>; 2]) -> impl Iterator<Item = G> {
+    one.into_iter().chain(other.filter(|_| one != other))
+}
+
+/// Estimate and interval for a part of `offered`.
 fn range(sure: u64, all_sure: u64, offered: u64, part: &Events, all: &Events) -> Range {
     let light = offered.saturating_sub(all_sure) as f64;
     let [low, middle, high] = shares(part, all);
@@ -105,7 +152,8 @@ fn range(sure: u64, all_sure: u64, offered: u64, part: &Events, all: &Events) ->
     ]
 }
 
-/// The share of a part; anything, if there are no events.
+/// Estimate and interval for the share of a part. If there are no events, the interval is
+/// 0 to 1.
 fn shares(part: &Events, all: &Events) -> [f64; 3] {
     if all.sum <= 0.0 {
         return [0.0, 0.5, 1.0];
@@ -113,7 +161,7 @@ fn shares(part: &Events, all: &Events) -> [f64; 3] {
     let share = (part.sum / all.sum).min(1.0);
     let others = (all.variance - part.variance).max(0.0);
     let variance = (1.0 - share).powi(2) * part.variance + share * share * others;
-    // What is nearly everything is as sure as what is left.
+    // If the part is nearly everything, its uncertainty is that of the complement.
     let smaller = share.min(1.0 - share);
     let sum = smaller * all.sum;
     let low = gamma(sum, variance, -DEVIATIONS) / all.sum;
@@ -126,8 +174,8 @@ fn shares(part: &Events, all: &Events) -> [f64; 3] {
     }
 }
 
-/// A quantile of the gamma distribution with this mean and variance, as Wilson
-/// and Hilferty have it.
+/// A quantile of the gamma distribution with this mean and variance, in the approximation
+/// of Wilson and Hilferty.
 fn gamma(mean: f64, variance: f64, deviations: f64) -> f64 {
     if mean <= 0.0 || variance <= 0.0 {
         return mean.max(0.0);
@@ -141,8 +189,8 @@ fn gamma(mean: f64, variance: f64, deviations: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Against tables of the gamma distribution: with a mean as large as its
-    /// variance it has the ends of a Poisson count.
+    /// Compares with tables: if mean and variance are equal, the quantiles are the limits
+    /// of a Poisson count.
     #[test]
     fn quantiles_are_those_of_tables() {
         for (count, low, high) in [
@@ -165,7 +213,7 @@ mod tests {
     fn without_events_anything_is_possible_and_nearly_all_is_as_sure_as_hardly_any() {
         let events = |count: u32| {
             let mut events = Events::default();
-            (0..count).for_each(|_| events.note(1.0, 0.0));
+            (0..count).for_each(|_| events.add(1.0, 0.0));
             events
         };
         assert_eq!(shares(&events(0), &events(0)), [0.0, 0.5, 1.0]);

@@ -1,21 +1,23 @@
-//! A sample of packets with their names, by which sums over names are told that
-//! nobody thought of before: all from one network to another.
+//! A sample of packets with their names, from which sums over any set of names are
+//! estimated. The set need not be known when the packets are stored.
 //!
-//! What is offered is an arrival, or what the crown had counted of an edge that
-//! had to go: packets of one edge, each packet once. It gets the priority w / u,
-//! w its packets and u random in (0, 1]; those of the highest priority are kept,
-//! as many as there is room for (priority sampling: Duffield, Lund, Thorup 2007).
-//! The threshold is the highest priority that was not kept. What is heavier is
-//! kept for sure and stands for itself; each lighter one stands for as many
-//! packets as the threshold says (`estimate`).
+//! Each offer is an arrival, or the packets that the crown has counted of an evicted
+//! edge, so that every packet is offered once. An offer of w packets gets the priority w
+//! / u, where u is random in (0, 1]. The offers with the highest priorities are kept, as
+//! many as there is room for (priority sampling: Duffield, Lund, Thorup 2007). The
+//! threshold is the highest priority that was not kept. Offers of more packets than the
+//! threshold are certainly kept and represent themselves; each lighter offer represents
+//! as many packets as the threshold (`estimate`).
 //!
-//! **Accuracy.** With n light ones, a share s of their packets is wrong by about
-//! 0.8 √((1 − s) / (n s)) of itself: n = 2,900 gives 15 % at a share of 1 % and
-//! 4 % at 10 %. The interval reaches twice as far.
-//! **Cost.** 24 bytes for a pair of IPv4 addresses, 48 for IPv6; a random number
-//! and a comparison for most arrivals.
+//! **Accuracy.** With n light offers, the estimate of a set that has a share s of their
+//! packets has a relative error of about 0.8 √((1 − s) / (n s)): for n = 2,900 that is 15
+//! % at a share of 1 % and 4 % at 10 %. The interval is about twice as wide. **Cost.** 24
+//! bytes for a pair of IPv4 addresses, 48 for IPv6; a random number and a comparison for
+//! most arrivals.
 
 mod estimate;
+
+pub use estimate::{Parts, different};
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,24 +26,26 @@ use crate::codes::mix;
 use crate::name::{AnyName, Name, Narrow, Wide};
 use crate::table::Total;
 
-/// One byte in this many is for the sample.
+/// One byte of a sketch in this many is used for the sample.
 const SHARE: usize = 16;
 
-/// But there is room for so many pairs of IPv4 addresses, where that leaves
-/// enough for everything else.
+/// The sample has room for at least so many pairs of IPv4 addresses, if that leaves
+/// enough memory for everything else.
 const LEAST: usize = 64;
 
-/// Bits of the bytes in an item, and of the packets above the lower 32.
+/// Bits of `Item::bytes` that hold the bytes. The bits above hold the upper part of the
+/// packets.
 const BYTE_BITS: u32 = 52;
 const MOST_BYTES: u64 = (1 << BYTE_BITS) - 1;
 const MOST_PACKETS: u64 = (1 << (96 - BYTE_BITS)) - 1;
 
-/// Packets of one edge, ordered by priority.
+/// An offer that was kept. Items are ordered by priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Item<N> {
-    /// Priority, whose bits are ordered as it is, and the lower half of the packets.
+    /// The bits of the priority, which are ordered as the priority is, and the lower 32
+    /// bits of the packets.
     priority: u64,
-    /// The rest of the packets, and the bytes.
+    /// The upper bits of the packets, and the bytes.
     bytes: u64,
     name: N,
 }
@@ -71,55 +75,56 @@ impl<N: Name> Item<N> {
     }
 }
 
-/// Items with names of one kind; the one of the lowest priority goes first.
-type Kept<N> = BinaryHeap<Reverse<Item<N>>>;
+/// Items with names of one length. The item with the lowest priority is removed first.
+type PriorityHeap<N> = BinaryHeap<Reverse<Item<N>>>;
 
-/// The sample. See the head of this module.
+/// A sample of packets.
 pub struct Sample {
-    /// What it may weigh.
-    room: usize,
-    narrow: Kept<Narrow>,
-    wide: Kept<Wide>,
+    /// Bytes that the items may take.
+    budget: usize,
+    narrow: PriorityHeap<Narrow>,
+    wide: PriorityHeap<Wide>,
     /// The highest priority that was not kept.
     threshold: f32,
-    /// State of the random numbers, which nobody can foresee.
+    /// State of the random numbers. It is derived from the secret, so that nobody can
+    /// predict them.
     random: u64,
 }
 
 impl Sample {
-    /// How many of `bytes` a sample takes, if everything else needs `least`.
-    pub fn room_in(bytes: usize, least: usize) -> usize {
+    /// How many of `bytes` bytes are used for a sample, if everything else needs at least
+    /// `least`.
+    pub fn budget_in(bytes: usize, least: usize) -> usize {
         let wanted = (bytes / SHARE).max(LEAST * Item::<Narrow>::SIZE);
         wanted.min(bytes.saturating_sub(least))
     }
 
-    /// Nothing in it yet; it may weigh `room` bytes and draws its numbers from
-    /// `random`.
-    pub fn new(room: usize, random: u64) -> Self {
+    /// An empty sample of `budget` bytes. `random` is the seed of its random numbers.
+    pub fn new(budget: usize, random: u64) -> Self {
         Self {
-            room,
-            narrow: Kept::new(),
-            wide: Kept::new(),
+            budget,
+            narrow: PriorityHeap::new(),
+            wide: PriorityHeap::new(),
             threshold: 0.0,
             random,
         }
     }
 
-    /// Keeps packets of an edge, or not.
+    /// Offers packets of an edge, which are kept or not.
     #[inline]
     pub fn offer<N: Name>(&mut self, name: &N, packets: u64, bytes: u64) {
         let random = self.next_random();
-        // Most are done here.
+        // Most offers end here, without a division.
         if packets as f64 > random * f64::from(self.threshold) {
             let priority = (packets as f64 / random) as f32;
             self.keep(name.any(), priority, Total { packets, bytes });
         }
     }
 
-    /// A number above 0, and up to 1.
+    /// A random number above 0 and at most 1.
     #[inline]
     fn next_random(&mut self) -> f64 {
-        // wyrand: a step and a multiplication.
+        // wyrand: an addition and a multiplication.
         self.random = self.random.wrapping_add(0x2d35_8dcc_aa6c_78a5);
         let bits = mix(self.random, self.random ^ 0x8bb8_4b93_962e_acc9);
         ((bits >> 11) + 1) as f64 / (1u64 << 53) as f64
@@ -133,29 +138,29 @@ impl Sample {
             AnyName::Narrow(name) => push(&mut self.narrow, Item::new(name, priority, total)),
             AnyName::Wide(name) => push(&mut self.wide, Item::new(name, priority, total)),
         }
-        while self.used() > self.room {
+        while self.used() > self.budget {
             let narrow = self.narrow.peek().map(|item| item.0.priority());
             let wide = self.wide.peek().map(|item| item.0.priority());
-            let gone = match (narrow, wide) {
+            let removed = match (narrow, wide) {
                 (Some(narrow), Some(wide)) if wide < narrow => pop(&mut self.wide),
                 (Some(_), _) => pop(&mut self.narrow),
                 (None, _) => pop(&mut self.wide),
             };
-            self.threshold = self.threshold.max(gone);
+            self.threshold = self.threshold.max(removed);
         }
     }
 
-    /// What is kept weighs this.
+    /// Bytes of the items.
     fn used(&self) -> usize {
         self.narrow.len() * Item::<Narrow>::SIZE + self.wide.len() * Item::<Wide>::SIZE
     }
 
-    /// What it weighs when it is full.
+    /// Bytes of a full sample.
     pub fn memory_bytes(&self) -> usize {
-        self.room
+        self.budget
     }
 
-    /// All that is kept.
+    /// Name and total of each item.
     fn totals(&self) -> impl Iterator<Item = (AnyName, Total)> {
         let narrow = self.narrow.iter().map(|item| (&item.0.name, &item.0));
         let narrow = narrow.map(|(name, item)| (name.any(), item.total()));
@@ -163,7 +168,7 @@ impl Sample {
         narrow.chain(wide.map(|(name, item)| (name.any(), item.total())))
     }
 
-    /// All of it as numbers; those of short names first.
+    /// The words of a saved state; items with short names first.
     pub(crate) fn to_words(&self) -> Vec<u64> {
         let mut words = vec![
             self.random,
@@ -175,7 +180,8 @@ impl Sample {
         words
     }
 
-    /// Continues from saved numbers; says whether they can be its own.
+    /// Continues from saved words. Returns false, and changes nothing, if they are
+    /// invalid.
     pub(crate) fn restore(&mut self, words: &[u64]) -> bool {
         let [random, threshold, narrow, items @ ..] = words else {
             return false;
@@ -191,13 +197,13 @@ impl Sample {
             return false;
         };
         let restored = Self {
-            room: self.room,
+            budget: self.budget,
             narrow,
             wide,
             threshold,
             random: *random,
         };
-        let fits = restored.used() <= self.room && threshold >= 0.0;
+        let fits = restored.used() <= self.budget && threshold >= 0.0;
         if fits {
             *self = restored;
         }
@@ -205,38 +211,38 @@ impl Sample {
     }
 }
 
-/// Takes no more memory than is needed soon.
-fn push<N: Name>(kept: &mut Kept<N>, item: Item<N>) {
+/// Inserts an item. Reserves less than doubling would, to stay near the budget.
+fn push<N: Name>(kept: &mut PriorityHeap<N>, item: Item<N>) {
     if kept.len() == kept.capacity() {
         kept.reserve_exact(kept.len() / 8 + 16);
     }
     kept.push(Reverse(item));
 }
 
-/// Lets the one of the lowest priority go, and says what it was.
-fn pop<N: Name>(kept: &mut Kept<N>) -> f32 {
-    let gone = kept.pop();
-    // The other kind may need what this one had.
+/// Removes the item with the lowest priority and returns that priority.
+fn pop<N: Name>(kept: &mut PriorityHeap<N>) -> f32 {
+    let removed = kept.pop();
+    // Names of the other length may need this memory.
     if kept.capacity() > 2 * kept.len() + 64 {
         kept.shrink_to(kept.len() + kept.len() / 8);
     }
-    gone.map_or(0.0, |item| item.0.priority())
+    removed.map_or(0.0, |item| item.0.priority())
 }
 
-/// Numbers of an item.
+/// Number of words of an item.
 const fn words_of<N>() -> usize {
     size_of::<Item<N>>() / size_of::<u64>()
 }
 
-fn write<N: Name>(kept: &Kept<N>, words: &mut Vec<u64>) {
+fn write<N: Name>(kept: &PriorityHeap<N>, words: &mut Vec<u64>) {
     for Reverse(item) in kept {
         words.extend([item.priority, item.bytes]);
         words.extend(item.name.words());
     }
 }
 
-/// Items of these numbers; none if there can be no such.
-fn read<N: Name>(words: &[u64], threshold: f32) -> Option<Kept<N>> {
+/// The inverse of [`write`]. Returns `None` if the words are invalid.
+fn read<N: Name>(words: &[u64], threshold: f32) -> Option<PriorityHeap<N>> {
     let items = words.chunks_exact(words_of::<N>());
     let whole = items.remainder().is_empty();
     let items: Vec<Reverse<Item<N>>> = items

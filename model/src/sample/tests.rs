@@ -3,10 +3,11 @@ use crate::Secret;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// 100 edges of many kinds, in pieces; those with even names are inside.
+/// Offers 100 edges with different counts and sizes in parts. Edges with even names belong
+/// to the set that is asked for.
 fn fill(sample: &mut Sample, seed: u64) -> (Total, Total) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let (mut all, mut inside) = (Total::default(), Total::default());
+    let (mut all, mut belongs) = (Total::default(), Total::default());
     for n in 0..20_000u64 {
         let name = rng.random_range(0..100u64);
         let packets = match n % 500 {
@@ -24,17 +25,17 @@ fn fill(sample: &mut Sample, seed: u64) -> (Total, Total) {
         };
         into(&mut all);
         if is_inside(name) {
-            into(&mut inside);
+            into(&mut belongs);
         }
     }
-    (all, inside)
+    (all, belongs)
 }
 
 fn is_inside(name: u64) -> bool {
     name.is_multiple_of(5)
 }
 
-fn inside(name: AnyName) -> bool {
+fn belongs(name: AnyName) -> bool {
     match name {
         AnyName::Narrow([name]) | AnyName::Wide([name, ..]) => is_inside(name),
     }
@@ -49,13 +50,13 @@ fn sums_are_right_on_average_and_within_their_ends_nine_times_in_ten() {
         let (all, truth) = fill(&mut sample, 9);
         assert!(sample.used() <= sample.memory_bytes());
         assert!(sample.used() + 48 > sample.memory_bytes(), "it is full");
-        let (got_packets, got_bytes) = sample.inside(&inside, all);
+        let (got_packets, got_bytes) = sample.estimate(&belongs, all);
         packets += got_packets[1] as f64 / truth.packets as f64;
         bytes += got_bytes[1] as f64 / truth.bytes as f64;
         let hit = |[low, _, high]: [u64; 3], truth| usize::from(low <= truth && truth <= high);
         hits[0] += hit(got_packets, truth.packets);
         hits[1] += hit(got_bytes, truth.bytes);
-        let (rest_packets, rest_bytes) = sample.inside(&|name| !inside(name), all);
+        let (rest_packets, rest_bytes) = sample.estimate(&|name| !belongs(name), all);
         assert!(rest_packets[1].abs_diff(all.packets - got_packets[1]) <= 1);
         assert!(rest_bytes[1].abs_diff(all.bytes - got_bytes[1]) <= 1);
     }
@@ -71,7 +72,7 @@ fn sums_are_right_on_average_and_within_their_ends_nine_times_in_ten() {
 fn what_fits_is_exact() {
     let mut sample = Sample::new(1 << 20, 7);
     let (all, truth) = fill(&mut sample, 3);
-    let (packets, bytes) = sample.inside(&inside, all);
+    let (packets, bytes) = sample.estimate(&belongs, all);
     assert_eq!((packets, bytes), ([truth.packets; 3], [truth.bytes; 3]));
 }
 
@@ -85,9 +86,12 @@ fn a_saved_sample_goes_on_as_it_would_have() {
     assert!(again.restore(&words));
     fill(&mut sample, 2);
     fill(&mut again, 2);
-    assert_eq!(sample.inside(&inside, all), again.inside(&inside, all));
+    assert_eq!(
+        sample.estimate(&belongs, all),
+        again.estimate(&belongs, all)
+    );
     let mut small = Sample::new(24 * 50, 6);
-    assert!(!small.restore(&words), "there is no room");
+    assert!(!small.restore(&words), "there is no budget");
     assert!(!again.restore(&words[..words.len() - 1]));
     assert!(!again.restore(&words[..2]));
     let mut wrong = words.clone();
@@ -110,11 +114,11 @@ fn an_item_weighs_24_bytes_or_48_and_holds_large_numbers() {
 
 #[test]
 fn where_there_is_no_room_everything_else_comes_first() {
-    assert_eq!(Sample::room_in(1 << 20, 4096), 1 << 16);
-    assert_eq!(Sample::room_in(10_000, 4096), 64 * 24);
-    assert_eq!(Sample::room_in(5000, 4096), 904);
+    assert_eq!(Sample::budget_in(1 << 20, 4096), 1 << 16);
+    assert_eq!(Sample::budget_in(10_000, 4096), 64 * 24);
+    assert_eq!(Sample::budget_in(5000, 4096), 904);
     let mut none = Sample::new(0, 1);
     let (all, _) = fill(&mut none, 1);
-    let (packets, _) = none.inside(&inside, all);
+    let (packets, _) = none.estimate(&belongs, all);
     assert_eq!(packets, [0, all.packets / 2, all.packets]);
 }

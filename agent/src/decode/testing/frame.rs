@@ -1,4 +1,4 @@
-//! Headers, byte by byte: what a decoder has to take apart again.
+//! Builds headers for tests of decoding.
 
 use std::net::IpAddr;
 

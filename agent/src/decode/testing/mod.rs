@@ -1,5 +1,5 @@
-//! Packets of every kind. The tests of the whole program include these files,
-//! too, and have tshark decode the same packets.
+//! Packets of every kind. The integration tests include these files, too, and compare with
+//! the decoding of tshark.
 #![allow(dead_code)]
 
 pub mod frame;

@@ -1,4 +1,4 @@
-//! A packet of every kind that a decoder may meet, and what is in it.
+//! A packet of every kind, with the expected result of decoding.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,9 +10,9 @@ pub struct TestPacket {
     pub name: &'static str,
     pub link: u32,
     pub data: Vec<u8>,
-    /// The ends of the outermost IP packet, or why there is none.
+    /// Addresses of the outermost IP packet, or why there is none.
     pub outer: Result<Ends, &'static str>,
-    /// The ends of the innermost.
+    /// Addresses of the innermost IP packet.
     pub inner: Result<Ends, &'static str>,
 }
 
@@ -26,7 +26,6 @@ pub fn v6(n: u8) -> Ends {
     (address(1), address(2))
 }
 
-/// All of them.
 pub fn all() -> Vec<TestPacket> {
     let versions: [fn(u8) -> Ends; 2] = [v4, v6];
     let mut packets = junk();
@@ -171,7 +170,7 @@ fn whole_and_not(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
         packets.push(frame("cut off in options", 66, packet));
         let packet = ip(ends(67), UDP, &payload());
         packets.push(plain("llc", 1, llc([6, 6, 3], &packet), ends(67)));
-        // Where Ethernet would have its ethertype, this has that of IPv4.
+        // Its bytes at the offset of the ethertype look like IPv4.
         let sly = (Ipv4Addr::new(8, 0, 0x45, 0).into(), ends(68).1);
         let packet = ip(sly, UDP, &payload());
         packets.push(plain("raw, like ethernet", 101, packet, sly));
@@ -255,7 +254,7 @@ pub fn tunnels(outer: fn(u8) -> Ends, inner: fn(u8) -> Ends) -> Vec<TestPacket> 
     packets
 }
 
-/// Tunnels that lead nowhere: the packet around them counts.
+/// Tunnels whose content cannot be decoded: the packet around them counts.
 fn dead_ends(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     let frame = |name, n, protocol, payload: &[u8]| {
         let packet = ip(ends(n), protocol, payload);
@@ -292,7 +291,7 @@ fn dead_ends(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     ]
 }
 
-/// What is no edge.
+/// Packets that are ignored.
 pub fn junk() -> Vec<TestPacket> {
     let junk = |name, reason, link, data: Vec<u8>| TestPacket {
         name,

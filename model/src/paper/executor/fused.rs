@@ -1,5 +1,5 @@
-//! The CPU executor: loops over the active cells of each edge. Codes of trained
-//! encoders are nearly one-hot, so there are one or two.
+//! The CPU executor: loops over the active cells of each edge. Codes of trained encoders
+//! are nearly one-hot, so an edge has one or two active cells.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ impl Fused {
 /// One active cell of an edge.
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
-    /// Which one of the layer.
-    pub place: u16,
-    /// A, the edge's pattern there.
+    /// Index of the cell in its layer.
+    pub index: u16,
+    /// A, the value of the edge's pattern in this cell.
     pub share: f32,
 }
 
@@ -34,7 +34,7 @@ pub struct Cell {
 #[derive(Default)]
 pub struct Patterns {
     cells: Vec<Cell>,
-    /// Where the cells of each edge end.
+    /// For each edge, the index behind its last cell.
     ends: Vec<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Patterns {
         for (row, s) in src.iter().enumerate().filter(|(_, s)| **s > 0.0) {
             let columns = dst.iter().enumerate().filter(|(_, d)| **d > 0.0);
             self.cells.extend(columns.map(|(column, d)| Cell {
-                place: (row * CODE + column) as u16,
+                index: (row * CODE + column) as u16,
                 share: s * d + epsilon,
             }));
         }
@@ -62,7 +62,7 @@ impl Patterns {
     fn accumulate(&self, m: &mut [f32], weight: impl Iterator<Item = f32>) {
         for (cells, w) in self.iter().zip(weight).filter(|(_, w)| *w != 0.0) {
             for cell in cells {
-                let held = &mut m[usize::from(cell.place)];
+                let held = &mut m[usize::from(cell.index)];
                 let sum = *held + w * cell.share;
                 *held = if sum > 0.0 { sum } else { 0.0 };
             }
@@ -121,12 +121,12 @@ impl Executor for Fused {
     }
 
     fn least_ratio(&self, m: &Vec<f32>, codes: &Patterns) -> Result<Vec<f32>> {
-        Ok(codes.least(|cell| m[usize::from(cell.place)] / cell.share))
+        Ok(codes.least(|cell| m[usize::from(cell.index)] / cell.share))
     }
 
     fn least_share(&self, m: &Vec<f32>, demand: &Vec<f32>, codes: &Patterns) -> Result<Vec<f32>> {
         let share = quotients(m, demand);
-        let mut least = codes.least(|cell| share[usize::from(cell.place)]);
+        let mut least = codes.least(|cell| share[usize::from(cell.index)]);
         least.iter_mut().for_each(|share| *share = share.min(1.0));
         Ok(least)
     }
@@ -205,10 +205,10 @@ fn quotients(m: &[f32], divisor: &[f32]) -> Vec<f32> {
         .collect()
 }
 
-/// Numbers handled side by side in a sum.
+/// Numbers that are added at the same time.
 const LANES: usize = 8;
 
-/// Cells whose product, each with 1 more, is surely within an f64.
+/// The product of so many (1 + cell) does not exceed the range of f64.
 const FACTORS: usize = 32;
 
 fn load(m: &[f32]) -> Load {
@@ -224,7 +224,8 @@ fn load(m: &[f32]) -> Load {
                 max[lane] = max[lane].max(cells[lane]);
             }
         }
-        // A logarithm costs more than all the rest.
+        // One logarithm of a product instead of many logarithms, which would cost more
+        // than everything else.
         digits += product.iter().product::<f64>().ln();
     }
     Load {

@@ -1,18 +1,17 @@
-//! How a batch of edges meets one layer of memory.
+//! Executors: the operations of a batch of edges on one layer.
 //!
-//! An executor knows how to encode a batch, add its patterns to a layer, take
-//! its smallest ratios and subtract. Store, carry, expansion and query are
-//! written once on top of that (see [`crate::paper::carry`] and
-//! [`crate::paper::hierarchy`]), so the two executors cannot drift apart:
+//! An executor encodes a batch, adds its patterns to a layer, computes smallest ratios
+//! and subtracts. Store, carry, expansion and query are written once on top of these
+//! operations (see [`crate::paper::carry`] and [`crate::paper::hierarchy`]), so that both
+//! executors give the same results:
 //!
 //! - [`fused`]: plain loops over the active cells, on the CPU;
-//! - [`tensor`]: candle tensor operations, on any candle device. Everything
-//!   but [`Executor::read`] stays on the device.
+//! - [`tensor`]: candle tensor operations, on any candle device. Everything but
+//!   [`Executor::read`] stays on the device.
 //!
-//! The pattern of an edge is `A = E_src·E_dstᵀ + ε` on the cells where both
-//! codes are active. The paper adds ε to the other cells as well; there the
-//! ratio is at least the weight of the whole layer, so they cannot hold the
-//! minimum and are left out.
+//! The pattern of an edge is `A = E_src·E_dstᵀ + ε` on the cells where both codes are
+//! active. The paper adds ε to the other cells as well. There the ratio is at least the
+//! weight of the whole layer, so these cells cannot be the minimum and are left out.
 
 pub mod fused;
 pub mod tensor;
@@ -20,24 +19,24 @@ pub mod tensor;
 use crate::layers::Load;
 use crate::{Edge, Result};
 
-/// Largest value of a cell: f32 counts exactly up to here.
+/// Largest value of a cell: f32 represents integers exactly up to here.
 pub const CELL_LIMIT: f32 = 16_777_216.0;
 
-/// What [`floor`] forgives: counts are whole, so a number just below an
-/// integer is that integer with rounding errors, which differ by executor.
+/// Tolerance of [`floor`]: counts are integers, so a number slightly below an integer is
+/// that integer with rounding errors, which differ between executors.
 pub const FLOOR_SLACK: f32 = 1e-4;
-/// The same for large numbers, as a factor.
+/// Relative tolerance of [`floor`], for large numbers.
 pub const FLOOR_STRETCH: f32 = 1.0 + 1e-6;
 
-/// The largest integer that is not above `x`, rounding errors forgiven.
+/// The largest integer that is not above `x`, with tolerance for rounding errors.
 pub fn floor(x: f32) -> f32 {
     (x * FLOOR_STRETCH + FLOOR_SLACK).floor()
 }
 
 /// The operations of one layer on one kind of device.
-pub trait Executor: Send {
+pub trait Executor: Send + Sync {
     /// The memory of one layer.
-    type Plane: Send;
+    type Plane: Send + Sync;
     /// A batch of edges.
     type Edges;
     /// The codes of a batch for one layer.
@@ -48,7 +47,7 @@ pub trait Executor: Send {
     /// A layer of zeros.
     fn plane(&self) -> Result<Self::Plane>;
 
-    /// Brings a batch to the device, with one number for each edge.
+    /// Copies a batch to the device, with one number for each edge.
     fn upload(&self, edges: &[Edge], column: Vec<f32>) -> Result<(Self::Edges, Self::Column)>;
 
     /// The codes of the batch for layer `layer`, counted from 0.
@@ -98,24 +97,24 @@ pub trait Executor: Send {
     /// `x·factor`.
     fn scale(&self, x: &Self::Column, factor: f32) -> Result<Self::Column>;
 
-    /// [`floor`] of each number; 0 for edges that were `given` nothing, so
-    /// that an edge which did not reach a layer carries nothing out of it.
+    /// [`floor`] of each number; 0 for edges that were `given` nothing, so that an edge
+    /// that did not reach a layer carries nothing out of it.
     fn floor(&self, x: &Self::Column, given: &Self::Column) -> Result<Self::Column>;
 
-    /// Whether any number can be other than 0. An executor that would have to
-    /// ask the device says yes.
+    /// Whether any number is not 0. An executor that would have to wait for the device
+    /// returns true.
     fn any(&self, x: &Self::Column) -> bool;
 
-    /// The edges that have something left to carry. An executor that would
-    /// have to ask the device keeps all of them; `None` ends the carry.
+    /// The edges that carry something. An executor that would have to wait for the device
+    /// returns all edges. `None` ends the carry.
     fn remaining(
         &self,
         edges: Self::Edges,
         carried: Self::Column,
     ) -> Result<Option<(Self::Edges, Self::Column)>>;
 
-    /// Brings back how full each layer is, and some columns: the only way
-    /// from the device to the host, one transfer for all of it.
+    /// Copies the loads of the layers and some columns to the host, in one transfer. This
+    /// is the only way from the device to the host during store and query.
     fn read(
         &self,
         planes: &[Self::Plane],
@@ -128,6 +127,6 @@ pub trait Executor: Send {
     /// A layer with these cells.
     fn plane_from(&self, cells: &[f32]) -> Result<Self::Plane>;
 
-    /// Where this runs, for people.
+    /// Display name of the device.
     fn device_name(&self) -> String;
 }

@@ -38,7 +38,7 @@ pub struct TensorPatterns {
     dst_active: Tensor,
 }
 
-/// Stands for "no cell" in a minimum; ratios never get near it.
+/// Stands for "no cell" in a minimum. Ratios are always far smaller.
 const FAR: f64 = 1e30;
 
 impl TensorExecutor {
@@ -86,7 +86,7 @@ impl TensorExecutor {
             .min(D::Minus1)?)
     }
 
-    /// `m/divisor` where the divisor is positive, far away elsewhere.
+    /// `m/divisor` where the divisor is positive, [`FAR`] elsewhere.
     fn quotient(&self, m: &Tensor, divisor: &Tensor) -> Result<Tensor> {
         let empty = divisor.le(0.0)?;
         let far = empty.to_dtype(m.dtype())?;
@@ -107,7 +107,7 @@ impl TensorEncoder {
         Ok(Self([a, b, c]))
     }
 
-    /// Code and active cells, see [`Encoder::encode`].
+    /// Codes, and 1.0 where they are active; see [`Encoder::encode`].
     fn encode(&self, bits: &Tensor) -> Result<(Tensor, Tensor)> {
         let [first, second, last] = &self.0;
         let mut x = bits.clone();
@@ -122,7 +122,7 @@ impl TensorEncoder {
 }
 
 /// The last ReLU and the scaling of [`Encoder::encode`].
-pub(crate) fn scale(x: &Tensor) -> Result<Tensor> {
+pub fn scale(x: &Tensor) -> Result<Tensor> {
     let largest = x.max_keepdim(D::Minus1)?;
     let dead = largest.le(0.0)?.to_dtype(x.dtype())?;
     let nearest = x
@@ -133,7 +133,7 @@ pub(crate) fn scale(x: &Tensor) -> Result<Tensor> {
     Ok((x.relu()?.broadcast_div(&unit)? + nearest)?)
 }
 
-/// B × 64 and B × 64 to B × 64 × 64.
+/// Outer product of each row: from B × 64 and B × 64 to B × 64 × 64.
 fn outer(src: &Tensor, dst: &Tensor) -> Result<Tensor> {
     Ok(src.unsqueeze(2)?.broadcast_mul(&dst.unsqueeze(1)?)?)
 }

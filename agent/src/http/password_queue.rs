@@ -1,0 +1,216 @@
+//! The queue of passwords that wait to be checked.
+//!
+//! Wrong passwords are counted by address. The next to be checked is a password of the address
+//! with the fewest wrong ones lately, and addresses take turns. An address has few places in the
+//! queue; if the queue is full, the password that would be checked last is refused. So those who
+//! guess wait for each other, and a client with its first password waits for one check and the
+//! pause after it at most, however many guess.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Requests that may wait. Each holds a connection, of which there are a
+/// few hundred.
+const MOST: usize = 64;
+/// Of these for one address.
+const MOST_OF_PEER: usize = 4;
+/// How long a wrong password counts.
+const HELD_AGAINST: Duration = Duration::from_secs(600);
+/// Addresses whose wrong passwords are counted.
+const MOST_COUNTED: usize = 4096;
+
+/// Requests that wait for a password check.
+pub struct PasswordQueue<T> {
+    /// In order of arrival.
+    waiting: Vec<(IpAddr, T)>,
+    wrong: HashMap<IpAddr, Wrong>,
+}
+
+/// Wrong passwords of an address.
+#[derive(Clone, Copy)]
+struct Wrong {
+    count: u32,
+    last: Instant,
+}
+
+/// Why a request cannot wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// Too many requests of the address wait already.
+    Peer,
+    /// The queue is full of requests that come first.
+    All,
+}
+
+impl<T> Default for PasswordQueue<T> {
+    fn default() -> Self {
+        Self {
+            waiting: Vec::new(),
+            wrong: HashMap::new(),
+        }
+    }
+}
+
+impl<T> PasswordQueue<T> {
+    /// Adds a request, after removing those that no longer wait. The request that
+    /// comes last is dropped if the queue is full.
+    pub fn push(
+        &mut self,
+        peer: IpAddr,
+        password: T,
+        waiting: impl Fn(&T) -> bool,
+        now: Instant,
+    ) -> Result<(), Full> {
+        self.waiting.retain(|(_, password)| waiting(password));
+        let of_peer = self.waiting.iter().filter(|(other, _)| *other == peer);
+        if of_peer.count() >= MOST_OF_PEER {
+            return Err(Full::Peer);
+        }
+        self.waiting.push((peer, password));
+        if self.waiting.len() <= MOST {
+            return Ok(());
+        }
+        let turns = self.turns(now);
+        let last = (0..turns.len()).max_by_key(|at| turns[*at]);
+        let last = last.unwrap_or(MOST);
+        self.waiting.remove(last);
+        match last == MOST {
+            true => Err(Full::All),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes and returns the request to check next.
+    pub fn next(&mut self, now: Instant) -> Option<(IpAddr, T)> {
+        let turns = self.turns(now);
+        let first = (0..turns.len()).min_by_key(|at| turns[*at])?;
+        Some(self.waiting.remove(first))
+    }
+
+    /// The sort key of each waiting request: wrong passwords of its
+    /// address, how many of its address came before it, when it came.
+    fn turns(&self, now: Instant) -> Vec<(u32, usize, usize)> {
+        let mut before: HashMap<IpAddr, usize> = HashMap::new();
+        let turn = |(at, (peer, _)): (usize, &(IpAddr, T))| {
+            let of_peer = before.entry(*peer).or_default();
+            *of_peer += 1;
+            (self.wrong_of(*peer, now), *of_peer, at)
+        };
+        self.waiting.iter().enumerate().map(turn).collect()
+    }
+
+    fn wrong_of(&self, peer: IpAddr, now: Instant) -> u32 {
+        let wrong = self.wrong.get(&peer);
+        let wrong = wrong.filter(|wrong| wrong.is_held_against(now));
+        wrong.map_or(0, |wrong| wrong.count)
+    }
+
+    /// A right password clears the wrong ones of its address.
+    pub fn was_right(&mut self, peer: IpAddr) {
+        self.wrong.remove(&peer);
+    }
+
+    /// Counts a wrong password of an address.
+    pub fn was_wrong(&mut self, peer: IpAddr, now: Instant) {
+        if self.wrong.len() >= MOST_COUNTED && !self.wrong.contains_key(&peer) {
+            self.wrong.retain(|_, wrong| wrong.is_held_against(now));
+            if self.wrong.len() >= MOST_COUNTED {
+                let oldest = self.wrong.iter().min_by_key(|(_, wrong)| wrong.last);
+                let oldest = oldest.map(|(peer, _)| *peer);
+                oldest.and_then(|peer| self.wrong.remove(&peer));
+            }
+        }
+        let count = self.wrong_of(peer, now).saturating_add(1);
+        self.wrong.insert(peer, Wrong { count, last: now });
+    }
+}
+
+impl Wrong {
+    fn is_held_against(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) < HELD_AGAINST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(n: u16) -> IpAddr {
+        let [high, low] = n.to_be_bytes();
+        IpAddr::from([10, 0, high, low])
+    }
+
+    fn push(queue: &mut PasswordQueue<u16>, of: u16, now: Instant) -> Result<(), Full> {
+        queue.push(peer(of), of, |_| true, now)
+    }
+
+    #[test]
+    fn whoever_guesses_waits_for_all_others() {
+        let (mut queue, now) = (PasswordQueue::default(), Instant::now());
+        queue.was_wrong(peer(1), now);
+        queue.was_wrong(peer(1), now);
+        queue.was_wrong(peer(2), now);
+        for of in [1, 1, 2, 2, 3, 3, 3, 4] {
+            push(&mut queue, of, now).unwrap();
+        }
+        let mut order = Vec::new();
+        while let Some((from, of)) = queue.next(now) {
+            order.push(of);
+            queue.was_wrong(from, now);
+        }
+        assert_eq!(order, [3, 4, 2, 3, 1, 2, 3, 1]);
+        // It is forgotten after a while, or after a right one.
+        for of in [1, 4] {
+            push(&mut queue, of, now).unwrap();
+        }
+        assert_eq!(queue.next(now).unwrap().1, 4);
+        push(&mut queue, 4, now).unwrap();
+        assert_eq!(queue.next(now + HELD_AGAINST).unwrap().1, 1);
+        queue.was_right(peer(1));
+        push(&mut queue, 1, now).unwrap();
+        assert_eq!(queue.next(now).unwrap().1, 1);
+    }
+
+    #[test]
+    fn where_all_is_taken_the_one_with_the_last_turn_leaves() {
+        let (mut queue, now) = (PasswordQueue::default(), Instant::now());
+        for of in 0..MOST as u16 / 4 {
+            queue.was_wrong(peer(of), now);
+            for _ in 0..4 {
+                push(&mut queue, of, now).unwrap();
+            }
+            assert_eq!(push(&mut queue, of, now), Err(Full::Peer));
+        }
+        queue.was_wrong(peer(500), now);
+        queue.was_wrong(peer(500), now);
+        assert_eq!(
+            push(&mut queue, 500, now),
+            Err(Full::All),
+            "it guesses most"
+        );
+        for of in 100..100 + MOST as u16 {
+            push(&mut queue, of, now).unwrap();
+        }
+        assert_eq!(
+            push(&mut queue, 700, now),
+            Err(Full::All),
+            "all are first ones"
+        );
+        assert!(queue.waiting.iter().all(|(_, of)| *of >= 100));
+        let gone = |of: &u16| *of != 100;
+        queue.push(peer(700), 700, gone, now).unwrap();
+        assert_eq!(queue.waiting.len(), MOST);
+    }
+
+    #[test]
+    fn so_many_addresses_are_counted_and_no_more() {
+        let (mut queue, now) = (PasswordQueue::<u16>::default(), Instant::now());
+        for of in 0..=MOST_COUNTED as u16 {
+            queue.was_wrong(peer(of), now + Duration::from_millis(of.into()));
+        }
+        assert_eq!(queue.wrong.len(), MOST_COUNTED);
+        assert_eq!(queue.wrong_of(peer(0), now), 0, "the oldest");
+        assert_eq!(queue.wrong_of(peer(1), now), 1);
+    }
+}

@@ -1,0 +1,131 @@
+//! The lists of a window as text, for `replay` and `top --once`.
+
+use std::io::{self, Write};
+
+use crate::text::units;
+use crate::traffic::question::By;
+use crate::window::estimate::Estimate;
+use crate::window::keys::PairKey;
+use crate::window::list::{Key, List, Numbers, Row, Value};
+use crate::window::lists::{ListName, Lists, Visitor};
+
+/// How reliable the numbers of a window are.
+pub struct Trust {
+    /// Whether every pair and address is counted exactly.
+    pub exact: bool,
+    /// Number of pairs, an estimate unless exact.
+    pub pairs: Option<u64>,
+    /// Whether only a sample is stored.
+    pub sampled: bool,
+}
+
+impl Trust {
+    /// Writes one line on the accuracy of answers, and one on the pairs that are not listed.
+    pub fn write(&self, out: &mut impl Write, lists: &Lists, numbers: &Numbers) -> io::Result<()> {
+        let units = numbers.units;
+        let pairs = self.pairs.map(units::grouped);
+        if self.exact {
+            return match (self.pairs, pairs) {
+                (Some(1), _) => writeln!(out, "  exact: the only pair fits"),
+                (_, pairs) => {
+                    let pairs = pairs.unwrap_or_default();
+                    writeln!(out, "  exact: all {pairs} pairs fit")
+                }
+            };
+        }
+        let pairs = pairs.map_or("many pairs".into(), |pairs| format!("about {pairs} pairs"));
+        write!(out, "  estimates: {pairs}")?;
+        let rows = &lists.pairs.rows;
+        let off = |row: &Row<PairKey>| {
+            let Estimate {
+                packets, low, high, ..
+            } = row.value;
+            (high - packets).max(packets - low.min(packets))
+        };
+        let is_exact = |row: &Row<PairKey>| row.value.is_exact();
+        match rows.iter().map(off).max().map(|off| units.count(off)) {
+            Some(_) if rows.iter().all(is_exact) => writeln!(out, "; those listed are exact")?,
+            Some(off) => writeln!(out, "; 90 of 100 listed are within {off} packets")?,
+            None => writeln!(out)?,
+        }
+        let Some(most) = lists.pairs.others_at_most else {
+            return Ok(());
+        };
+        let most = match lists.by {
+            By::Packets => format!("{} packets", units.count(most)),
+            By::Bytes => units.bytes(most),
+        };
+        // In a sample the packets that were skipped are not known, and not every profile has
+        // guarantees.
+        let guaranteed = rows.iter().all(|row| row.value.at_most.is_some());
+        let has = match guaranteed && !self.sampled {
+            true => "has",
+            false => "most likely has",
+        };
+        let listed = match lists.pairs.incomplete {
+            true => "the heaviest that are known; heavier ones may be missing".into(),
+            false => format!("{} pairs", rows.len()),
+        };
+        writeln!(out, "  listed: {listed}; any other {has} {most} at most")
+    }
+}
+
+/// Writes all lists as tables, except the one named `hidden`.
+pub fn write(
+    out: &mut impl Write,
+    lists: &Lists,
+    numbers: &Numbers,
+    hidden: Option<&str>,
+) -> io::Result<()> {
+    lists.visit(&mut Tables {
+        out,
+        numbers,
+        hidden,
+    })
+}
+
+struct Tables<'a, W> {
+    out: &'a mut W,
+    numbers: &'a Numbers,
+    hidden: Option<&'a str>,
+}
+
+impl<W: Write> Visitor for Tables<'_, W> {
+    type Error = io::Error;
+
+    fn visit<K: Key, V: Value>(
+        &mut self,
+        name: &'static ListName,
+        list: &List<K, V>,
+    ) -> io::Result<()> {
+        let (out, numbers) = (&mut *self.out, self.numbers);
+        let [title, ..] = name.heads else {
+            return Ok(());
+        };
+        if self.hidden == Some(name.name) {
+            return Ok(());
+        }
+        list.table(numbers, name.heads, name.counts).write(out)?;
+        if list.incomplete && name.name != "pairs" {
+            writeln!(
+                out,
+                "  the heaviest that are known; heavier ones may be missing"
+            )?;
+        }
+        // The bounds for packets and bytes are written before the lists.
+        let others = list
+            .others_at_most
+            .filter(|most| *most > 0 && !V::HAS_BYTES);
+        let Some(most) = others.map(|most| numbers.units.count(most)) else {
+            return Ok(());
+        };
+        let (noun, counts) = (name.noun, name.counts);
+        match list.rows.is_empty() {
+            true => writeln!(
+                out,
+                "\n  {title}: no {noun} stands out; none has more than {most} {counts}"
+            ),
+            false => writeln!(out, "  any other {noun} has {most} {counts} at most"),
+        }
+    }
+}

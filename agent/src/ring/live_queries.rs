@@ -1,0 +1,228 @@
+//! Queries about windows that are being filled, which only the worker can access.
+//!
+//! A query is a function that the worker calls with the windows of an interface. An answer from a
+//! sketch needs a model of its load, which is valid until the next packet is stored. So queries
+//! wait for a round, at most four a second, in which one model serves all of them. Without queries
+//! nothing is computed.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::process::panics;
+use crate::window::windows::Windows;
+
+/// Pause between two rounds of queries.
+pub const PAUSE: Duration = Duration::from_millis(250);
+/// How long packets may wait for a round: a small part of the time in which the rings fill up.
+const ROUND: Duration = Duration::from_millis(25);
+/// In the long run queries take at most this part of the worker's time: one in so many.
+const SHARE: u32 = 10;
+
+/// A query that waits for the next round.
+pub struct LiveQuery {
+    /// The requested interfaces, by name.
+    interfaces: HashSet<String>,
+    job: Box<dyn Job>,
+    /// Limits how many queries wait.
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The function of a query, whatever its result is.
+trait Job: Send {
+    /// Calls the function for these interfaces and sends the results.
+    fn run(self: Box<Self>, interfaces: &mut dyn Iterator<Item = &Windows>);
+
+    /// Whether the receiver has been dropped.
+    fn is_withdrawn(&self) -> bool;
+}
+
+struct Call<F, T> {
+    query: F,
+    reply: oneshot::Sender<Vec<T>>,
+}
+
+impl<F, T> Job for Call<F, T>
+where
+    F: Fn(&Windows) -> T + Send,
+    T: Send,
+{
+    fn run(self: Box<Self>, interfaces: &mut dyn Iterator<Item = &Windows>) {
+        let seen = interfaces.map(&self.query).collect();
+        // The receiver may have been dropped.
+        let _ = self.reply.send(seen);
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.reply.is_closed()
+    }
+}
+
+impl LiveQuery {
+    /// A query about these interfaces, and the receiver of its results: one for each
+    /// interface that still exists.
+    pub fn new<T: Send + 'static>(
+        interfaces: Vec<String>,
+        query: impl Fn(&Windows) -> T + Send + 'static,
+        permit: OwnedSemaphorePermit,
+    ) -> (Self, oneshot::Receiver<Vec<T>>) {
+        let (reply, seen) = oneshot::channel();
+        let query = Self {
+            interfaces: interfaces.into_iter().collect(),
+            job: Box::new(Call { query, reply }),
+            _permit: permit,
+        };
+        (query, seen)
+    }
+
+    fn run(self, interfaces: &[&Windows]) {
+        let Self {
+            interfaces: names,
+            job,
+            ..
+        } = self;
+        let mut found = interfaces
+            .iter()
+            .copied()
+            .filter(|one| names.contains(one.interface()));
+        // Windows are not changed, so a panic only costs this query its reply.
+        let _ = panics::catch(|| job.run(&mut found));
+    }
+}
+
+/// Queries that wait.
+pub struct LiveQueries {
+    waiting: VecDeque<LiveQuery>,
+    /// When the next round may begin.
+    next: Instant,
+}
+
+impl Default for LiveQueries {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            next: Instant::now(),
+        }
+    }
+}
+
+impl LiveQueries {
+    /// Adds a query to the next round.
+    pub fn add(&mut self, query: LiveQuery) {
+        self.waiting.push_back(query);
+    }
+
+    /// Whether a round is due.
+    pub fn is_due(&self) -> bool {
+        self.due().is_some_and(|due| Instant::now() >= due)
+    }
+
+    /// Runs a round. Queries for which there is no time left wait for the next one. No packet
+    /// is stored meanwhile.
+    pub fn run_due(&mut self, interfaces: &[&Windows]) {
+        let start = Instant::now();
+        self.waiting.retain(|query| !query.job.is_withdrawn());
+        while start.elapsed() < ROUND
+            && let Some(query) = self.waiting.pop_front()
+        {
+            query.run(interfaces);
+        }
+        // One query may take longer than a round should; the pause grows with it.
+        self.next = start + PAUSE.max(SHARE * start.elapsed());
+    }
+
+    /// When the next round is due, if a query waits.
+    pub fn due(&self) -> Option<Instant> {
+        (!self.waiting.is_empty()).then_some(self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::ring::interface::tests::interface;
+
+    const LONG: Duration = Duration::from_secs(366 * 86_400);
+
+    fn query<T: Send + 'static>(
+        at: &str,
+        query: impl Fn(&Windows) -> T + Send + 'static,
+    ) -> (LiveQuery, oneshot::Receiver<Vec<T>>) {
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        LiveQuery::new(vec![at.into()], query, permit)
+    }
+
+    #[test]
+    fn windows_are_looked_at_when_someone_asks_and_not_too_often() {
+        let (interface, ..) = interface(LONG, 4096);
+        let interfaces = [interface.windows()];
+        let mut queries = LiveQueries::default();
+        assert!(queries.due().is_none(), "nobody asks");
+        let ask = |queries: &mut LiveQueries, at: &str| {
+            let (query, seen) = query(at, |windows| windows.interface().to_owned());
+            queries.add(query);
+            seen
+        };
+        let mut first = ask(&mut queries, "eth0");
+        let mut nobody = ask(&mut queries, "eth1");
+        queries.run_due(&interfaces);
+        assert_eq!(first.try_recv().unwrap(), ["eth0"], "at once");
+        assert!(nobody.try_recv().unwrap().is_empty(), "no such interface");
+        let mut second = ask(&mut queries, "eth0");
+        assert!(!queries.is_due(), "not yet");
+        thread::sleep(PAUSE);
+        assert!(queries.is_due());
+        queries.run_due(&interfaces);
+        assert_eq!(second.try_recv().unwrap(), ["eth0"]);
+        assert!(queries.due().is_none());
+    }
+
+    #[test]
+    fn looks_that_take_long_wait_longer_for_the_next() {
+        let (interface, ..) = interface(LONG, 4096);
+        let interfaces = [interface.windows()];
+        let mut queries = LiveQueries::default();
+        let slow = || query("eth0", |_| thread::sleep(2 * ROUND));
+        let mut waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let (query, seen) = slow();
+                queries.add(query);
+                seen
+            })
+            .collect();
+        let start = Instant::now();
+        queries.run_due(&interfaces);
+        assert!(waiting[0].try_recv().is_ok());
+        assert!(
+            waiting[1].try_recv().is_err(),
+            "one took all the time there is"
+        );
+        assert!(queries.due().unwrap() - start >= 2 * ROUND * SHARE);
+    }
+
+    #[test]
+    fn a_look_that_nobody_waits_for_costs_nothing_and_a_fault_in_one_is_its_own() {
+        let (interface, ..) = interface(LONG, 4096);
+        let interfaces = [interface.windows()];
+        let mut queries = LiveQueries::default();
+        let (withdrawn, _) = query("eth0", |_| panic!("nobody waits for it"));
+        queries.add(withdrawn);
+        let (faulty, mut nothing) = query("eth0", |windows| {
+            assert!(windows.interface().is_empty(), "a test asked for it");
+        });
+        queries.add(faulty);
+        let (query, mut seen) = query("eth0", |_| 7);
+        queries.add(query);
+        queries.run_due(&interfaces);
+        assert!(nothing.try_recv().is_err());
+        // To tell of a fault may take all the time that there is.
+        queries.run_due(&interfaces);
+        assert_eq!(seen.try_recv().unwrap(), [7]);
+    }
+}

@@ -1,0 +1,161 @@
+//! What is looked for and in no row: the agent knows it, heavy or not.
+
+use super::node::labelled;
+use super::opened::{Details, Opened};
+use crate::http::answers::{self, FlowAnswer};
+use crate::http::client::{self, Agent};
+use crate::lookup::parse_asn;
+use crate::report;
+use crate::text::plain;
+use crate::text::units::Units;
+use crate::traffic::endpoint::{Between, Endpoint};
+use crate::traffic::question::By;
+use crate::traffic::service::Service;
+use crate::traffic::service::filter::ServiceFilter;
+use crate::window::answer::FlowEstimate;
+
+/// What the agent knows of a text.
+#[derive(Debug)]
+pub struct Found {
+    /// What was looked for.
+    pub text: String,
+    pub answer: Answer,
+}
+
+#[derive(Debug)]
+pub enum Answer {
+    /// It is an address or a service.
+    Details(Details),
+    /// These are two ends, or a network and everyone.
+    Flow {
+        ends: String,
+        flow: Box<FlowEstimate>,
+    },
+    /// Why there is none.
+    Refused(String),
+}
+
+/// What can be asked about a text.
+enum Question {
+    Opened(Opened),
+    Flow([String; 2]),
+}
+
+fn question(text: &str) -> Option<Question> {
+    let text = text.trim();
+    if let Ok(ip) = text.parse() {
+        return Some(Question::Opened(Opened::Node(ip)));
+    }
+    if let Some(service) = service(text) {
+        return Some(Question::Opened(Opened::Service(service)));
+    }
+    let is_separator = |c: char| c.is_whitespace() || matches!(c, ',' | '→' | '>');
+    let ends: Vec<&str> = text
+        .split(is_separator)
+        .filter(|end| !end.is_empty())
+        .collect();
+    let are_ends = |ends: &[&str]| ends.iter().all(|end| end.parse::<Endpoint>().is_ok());
+    match ends[..] {
+        [src, dst] if are_ends(&[src, dst]) => Some(Question::Flow([src.into(), dst.into()])),
+        // A part of an address would be a name as well.
+        [one] if (one.contains('/') || parse_asn(one).is_some()) && are_ends(&[one]) => {
+            Some(Question::Flow([one.into(), "*".into()]))
+        }
+        _ => None,
+    }
+}
+
+/// A service in one word, or as lists show it: `tcp/443 https`.
+fn service(text: &str) -> Option<ServiceFilter> {
+    let filter = text.parse::<ServiceFilter>().ok()?;
+    let is_shown = |one: &Service| one.to_string() == text;
+    let is_one = || {
+        filter
+            .services()
+            .is_some_and(|all| all.iter().any(is_shown))
+    };
+    let is_it = !text.contains(char::is_whitespace) || is_one();
+    is_it.then_some(filter)
+}
+
+/// Whether the agent can be asked about it.
+pub fn can_be_asked(text: &str) -> bool {
+    question(text).is_some()
+}
+
+/// Asks about it; none if that is not possible.
+pub fn ask(agent: &Agent, text: &str, common: &[(&'static str, String)]) -> Option<Found> {
+    let answer = match question(text)? {
+        Question::Opened(opened) => {
+            let details = opened.ask(agent, By::Bytes, common);
+            details.map(Answer::Details)
+        }
+        Question::Flow([src, dst]) => flow(agent, [src, dst], common),
+    };
+    let answer = answer.unwrap_or_else(|error| Answer::Refused(format!("{error:#}")));
+    let text = text.to_owned();
+    Some(Found { text, answer })
+}
+
+fn flow(
+    agent: &Agent,
+    [src, dst]: [String; 2],
+    common: &[(&'static str, String)],
+) -> anyhow::Result<Answer> {
+    let asked = [("src", src), ("dst", dst), ("both", "true".into())];
+    let answer: FlowAnswer = client::get(agent, answers::FLOW, &[common, &asked].concat())?;
+    let ends = Between {
+        src: answer.src,
+        dst: answer.dst,
+    };
+    let ends = ends.show(&answer.names, answer.info.each());
+    let flows = answer.interfaces.into_iter().map(|one| one.flow);
+    let size = |flow: &FlowEstimate| flow.estimate.bytes + flow.back.map_or(0, |back| back.bytes);
+    Ok(match flows.max_by_key(size) {
+        Some(flow) => Answer::Flow {
+            ends,
+            flow: Box::new(flow),
+        },
+        None => Answer::Refused("no window is complete yet".into()),
+    })
+}
+
+impl Found {
+    /// What can be opened.
+    pub fn details(&self) -> Option<&Details> {
+        match &self.answer {
+            Answer::Details(details) => Some(details),
+            Answer::Flow { .. } | Answer::Refused(_) => None,
+        }
+    }
+
+    /// The answer in words.
+    pub fn in_words(&self, units: Units) -> Vec<String> {
+        match &self.answer {
+            Answer::Refused(why) => vec![plain::text(why).into_owned()],
+            Answer::Details(details) => {
+                let of = plain::text(details.interface());
+                let (what, rows) = match details {
+                    Details::Node(node) => (node.shown(), "peers"),
+                    Details::Service(pairs) => (pairs.filter.to_string(), "pairs"),
+                };
+                let known = format!("{what} is in no row; the agent knows of it, on {of}:");
+                let mut lines = vec![known];
+                lines.extend(details.in_words(units));
+                lines.push(format!("Enter: its {rows}"));
+                lines
+            }
+            Answer::Flow { ends, flow } => {
+                let never = "no packets (exact)";
+                let words = |estimate| report::answer::lines(estimate, None, never, units);
+                let there = words(&flow.estimate);
+                let mut lines = vec![format!("{ends} is in no row; the agent knows of it:")];
+                lines.extend(labelled("src → dst", there, []));
+                if let Some(back) = &flow.back {
+                    lines.extend(labelled("dst → src", words(back), []));
+                }
+                lines
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A service with the pairs that have most of it, as the agent knows it at one moment.
+
+use anyhow::Context;
+
+use super::node::{PAIRS, labelled};
+use crate::http::answers::{self, InterfaceService, ServiceAnswer};
+use crate::http::client::{self, Agent};
+use crate::report;
+use crate::text::table::Table;
+use crate::text::units::Units;
+use crate::traffic::question::By;
+use crate::traffic::service::filter::ServiceFilter;
+use crate::window::list::{List, Numbers, share};
+use crate::window::services::ServiceEstimate;
+use crate::window::state::WindowState;
+
+/// A service, or several with one port or name.
+#[derive(Debug)]
+pub struct PairsOfService {
+    pub filter: ServiceFilter,
+    pub interface: String,
+    /// The window at the moment of this answer.
+    pub state: WindowState,
+    /// What it had over all pairs, and the heaviest pairs.
+    pub known: ServiceEstimate,
+    /// What pairs are ordered by.
+    pub by: By,
+}
+
+/// Asks about a service on one interface, or on the one that has most of it.
+pub fn ask(
+    agent: &Agent,
+    filter: &ServiceFilter,
+    by: By,
+    common: &[(&'static str, String)],
+) -> anyhow::Result<PairsOfService> {
+    let mut asked = vec![("service", filter.to_string()), ("by", by.name().into())];
+    // Of several interfaces an agent gives no long lists.
+    if common.iter().any(|(name, _)| *name == "interface") {
+        asked.push(("top", PAIRS.to_string()));
+    }
+    let answer: ServiceAnswer = client::get(agent, answers::SERVICE, &[common, &asked].concat())?;
+    let size = |one: &InterfaceService| one.service.estimate.bytes;
+    let of = answer.interfaces.into_iter().max_by_key(size);
+    let of = of.context("no window is complete yet")?;
+    Ok(PairsOfService {
+        filter: filter.clone(),
+        interface: of.interface,
+        state: of.state,
+        known: of.service,
+        by,
+    })
+}
+
+/// What it had over all pairs, in words.
+pub fn in_words(service: &PairsOfService, units: Units) -> Vec<String> {
+    let PairsOfService {
+        known, state, by, ..
+    } = service;
+    let share = share(known.estimate.packets, state.packets);
+    let never = "no packets (exact)";
+    let lines = report::answer::lines(&known.estimate, Some(&share), never, units);
+    let others = report::services::others(known, *by, units);
+    labelled("in all", lines, [others])
+}
+
+/// The pairs that have most of it.
+pub fn table(service: &PairsOfService, units: Units) -> Table {
+    let known = &service.known;
+    let list = List {
+        rows: known.pairs.clone(),
+        others_at_most: known.others_at_most,
+        incomplete: known.incomplete,
+    };
+    let numbers = Numbers {
+        units,
+        by: service.by,
+        total: [known.estimate.packets, known.estimate.bytes],
+        seconds: Some(service.state.seen_seconds()),
+    };
+    list.table(&numbers, &["source", "destination"], "packets")
+}

@@ -1,0 +1,204 @@
+//! What fills the screen: scrolling, rates, several interfaces, what is in no row, the mouse.
+
+use super::*;
+
+/// Rows with rates, more than there is room for.
+fn many(state: &mut State, count: u64) {
+    let mut news = news(state.wanted(), [500, 400]);
+    let rows = (0..count).map(|n| {
+        let rate = |bits: u64| json!({"packets_per_second": 1.0, "bits_per_second": bits});
+        let rates = json!({"rate_2s": rate(1000 * n), "rate_10s": null});
+        let pair = json!({"src": "10.1.0.1", "dst": format!("10.2.0.{n}")});
+        with(with(pair, numbers(5000 - n, 0)), rates)
+    });
+    let hitters =
+        json!({"interface": "eth0", "window": "current", "pairs": rows.collect::<Vec<_>>()});
+    news.hitters = vec![serde_json::from_value(with(hitters, window())).unwrap()];
+    state.hear(Ok(news));
+}
+
+#[test]
+fn a_list_fills_the_screen_and_scrolls() {
+    let mut state = state();
+    many(&mut state, 100);
+    let shown = |state: &mut State| {
+        let (lines, _) = drawn(state, (80, 50), true);
+        let rows: Vec<String> = lines
+            .iter()
+            .filter(|line| line.contains("10.2.0."))
+            .cloned()
+            .collect();
+        let chosen = rows.iter().position(|row| row.starts_with("> "));
+        (
+            rows.len(),
+            chosen.unwrap(),
+            rows[0].clone(),
+            lines[49].trim_end().to_owned(),
+        )
+    };
+    let (rows, chosen, first, last) = shown(&mut state);
+    assert_eq!((rows, chosen), (45, 0), "{first}");
+    assert!(
+        first.contains("10.2.0.0 ") && last.ends_with("row 1 of 100"),
+        "{first} {last}"
+    );
+    let key = |state: &mut State, code| keys::press(state, KeyEvent::new(code, KeyModifiers::NONE));
+    key(&mut state, KeyCode::PageDown);
+    let (rows, chosen, first, last) = shown(&mut state);
+    assert!(
+        rows == 45 && chosen == 44 && last.ends_with("row 46 of 100"),
+        "{first} {last}"
+    );
+    assert!(first.contains("10.2.0.1 "), "{first}");
+    key(&mut state, KeyCode::End);
+    let (rows, chosen, first, last) = shown(&mut state);
+    assert!(
+        rows == 45 && chosen == 44 && last.ends_with("row 100 of 100"),
+        "{first} {last}"
+    );
+    assert_eq!(state.wanted().rows, 500, "the end of all there are");
+    // Up on the screen the cursor moves, not the rows.
+    key(&mut state, KeyCode::Up);
+    let (_, chosen, again, _) = shown(&mut state);
+    assert!(chosen == 43 && again == first, "{again}");
+    key(&mut state, KeyCode::Home);
+    assert!(shown(&mut state).2.contains("10.2.0.0 "));
+}
+
+#[test]
+fn as_many_rows_are_asked_for_as_there_is_room_for_and_more_to_scroll_to() {
+    let mut state = state();
+    drawn(&mut state, (80, 24), true);
+    assert_eq!(state.wanted().rows, 50);
+    drawn(&mut state, (80, 200), true);
+    assert_eq!(state.wanted().rows, 400);
+    press(&mut state, "/x");
+    assert_eq!(state.wanted().rows, 500, "all are searched");
+}
+
+#[test]
+fn an_order_by_rate_is_asked_for_and_bars_are_of_it() {
+    let mut state = state();
+    many(&mut state, 3);
+    let wide = |state: &mut State| drawn(state, (120, 24), true).0.join("\n");
+    let text = wide(&mut state);
+    assert!(
+        text.contains("2 s") && text.contains("by packets"),
+        "{text}"
+    );
+    assert!(text.lines().nth(4).unwrap().contains("10.2.0.0 "), "{text}");
+    for _ in 0..20 {
+        press(&mut state, "s");
+        if state.wanted().order == Order::Rate(Period::TwoSeconds) {
+            break;
+        }
+    }
+    many(&mut state, 3);
+    let text = wide(&mut state);
+    assert!(
+        text.contains("by rate of 2 s") && text.contains("2 s▼"),
+        "{text}"
+    );
+    let rows: Vec<&str> = text.lines().skip(4).take(3).collect();
+    let bars: Vec<usize> = rows.iter().map(|row| row.matches('█').count()).collect();
+    assert!(
+        rows[0].contains("10.2.0.2 ") && rows[2].contains("10.2.0.0 "),
+        "{text}"
+    );
+    assert!(
+        bars[0] > 5 && bars[1] * 2 == bars[0] && bars[2] == 0,
+        "{bars:?} {text}"
+    );
+    assert!(
+        rows[0].contains("2.0 kbit/s") && rows[0].contains("–"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_in_no_row_is_asked_of_the_agent() {
+    let mut state = state();
+    press(&mut state, "/10.98.3.77");
+    assert_eq!(state.wanted().missing.as_deref(), Some("10.98.3.77"));
+    assert!(screen(&mut state).contains("asking the agent"));
+    hear(&mut state);
+    let text = screen(&mut state);
+    for part in [
+        "10.98.3.77 (www.example) is in no row",
+        "on eth0",
+        "40 packets, exact",
+        "Enter: its peers",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    press(&mut state, "\n\n");
+    let ip = "10.98.3.77".parse().ok();
+    assert_eq!(state.wanted().opened, ip.map(Opened::Node));
+    // What a row has, or what cannot be asked, is not asked.
+    for text in ["10.0.0.1", "office", "10.98.3."] {
+        let mut state = self::state();
+        press(&mut state, &format!("/{text}"));
+        assert_eq!(state.wanted().missing, None, "{text}");
+    }
+    for text in ["10.9.0.0/16", "10.9.0.1 10.9.0.2", "10.9.0.1,*", "as64496"] {
+        let mut state = self::state();
+        press(&mut state, &format!("/{text}"));
+        assert_eq!(state.wanted().missing.as_deref(), Some(text));
+    }
+}
+
+#[test]
+fn all_interfaces_are_in_one_view_and_nothing_is_added_up() {
+    let mut state = state();
+    press(&mut state, "a");
+    assert_eq!(state.wanted().interfaces, Chosen::All);
+    hear(&mut state);
+    let wide = drawn(&mut state, (120, 24), true).0.join("\n");
+    assert!(
+        wide.contains("all interfaces (2)") && wide.contains("not added up: eth0"),
+        "{wide}"
+    );
+    for name in ["eth0", "eth1"] {
+        let row = |line: &str| {
+            line.contains(name) && line.contains("10.0.0.1 ") && line.contains(" 500 ")
+        };
+        assert_eq!(wide.lines().filter(|line| row(line)).count(), 1, "{wide}");
+    }
+    // Peers are those on the interface of the row.
+    press(&mut state, "↓\n");
+    let wanted = state.wanted();
+    assert_eq!(wanted.interfaces, Chosen::One("eth1".into()));
+    assert!(wanted.opened.is_some());
+}
+
+#[test]
+fn the_wheel_scrolls_and_a_click_chooses_and_opens() {
+    use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+    let mut state = state();
+    many(&mut state, 100);
+    screen(&mut state);
+    let mouse = |state: &mut State, kind, row| {
+        let modifiers = KeyModifiers::NONE;
+        keys::point(
+            state,
+            MouseEvent {
+                kind,
+                column: 5,
+                row,
+                modifiers,
+            },
+        );
+        screen(state)
+    };
+    assert!(mouse(&mut state, MouseEventKind::ScrollDown, 9).contains("row 4 of 100"));
+    let click = MouseEventKind::Down(MouseButton::Left);
+    let text = mouse(&mut state, click, 10);
+    assert!(text.lines().nth(10).unwrap().starts_with("> "), "{text}");
+    assert!(
+        mouse(&mut state, click, 23).contains("row 7 of 100"),
+        "no row is there"
+    );
+    mouse(&mut state, click, 10);
+    let ip = "10.1.0.1".parse().ok();
+    assert_eq!(state.wanted().opened, ip.map(Opened::Node));
+}

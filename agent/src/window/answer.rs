@@ -1,0 +1,116 @@
+//! Answers of a window to questions, in the form that all JSON has.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::Window;
+use super::estimate::{Estimate, PeerEstimate};
+use super::list::Row;
+use super::services::NodeServices;
+use crate::sketches::fans::Direction;
+use crate::traffic::endpoint::{Between, KnownNetworks};
+use crate::traffic::question::Question;
+use crate::traffic::service::Service;
+use crate::traffic::service::filter::ServiceFilter;
+
+/// What one end sent to another.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FlowEstimate {
+    pub estimate: Estimate,
+    /// Traffic in the other direction, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<Estimate>,
+    /// The known services of it, heaviest first, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<Vec<Row<Service>>>,
+}
+
+/// What an address sent and received.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodeEstimate {
+    pub sent: Estimate,
+    pub received: Estimate,
+    /// Number of peers it sent to. Of a sample, only peers that were seen.
+    pub fan_out: PeerEstimate,
+    /// Number of peers it received from.
+    pub fan_in: PeerEstimate,
+    /// For what, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<NodeServices>,
+}
+
+/// The answer to a [`Question`].
+#[derive(Debug, Clone)]
+pub enum Answer {
+    Flow(FlowEstimate),
+    Node(NodeEstimate),
+}
+
+impl Window {
+    /// The answer to a question, with the services of whom it is about.
+    pub fn answer(&self, question: &Question) -> crane_model::Result<Answer> {
+        match question {
+            Question::Flow {
+                ends,
+                both,
+                service,
+            } => {
+                let mut flow = self.flow(ends, *both, service.as_ref())?;
+                if service.is_none() {
+                    flow.services = Some(self.services(ends)?);
+                }
+                Ok(Answer::Flow(flow))
+            }
+            Question::Node(ip) => {
+                let mut node = self.node(*ip)?;
+                node.services = Some(self.node_services(*ip)?);
+                Ok(Answer::Node(node))
+            }
+        }
+    }
+
+    /// Traffic from one end to another, and in the other direction if `both`; only of some services
+    /// if there is a filter.
+    pub fn flow(
+        &self,
+        ends: &Between,
+        both: bool,
+        service: Option<&ServiceFilter>,
+    ) -> crane_model::Result<FlowEstimate> {
+        self.with_networks(|known| {
+            let between = |ends: &Between| {
+                let flow = match service {
+                    Some(filter) => self.sketches.between_for(ends, filter, known)?,
+                    None => self.sketches.between(ends, known)?,
+                };
+                crane_model::Result::Ok(Estimate::from(&flow))
+            };
+            Ok(FlowEstimate {
+                estimate: between(ends)?,
+                back: both.then(|| between(&ends.reversed())).transpose()?,
+                services: None,
+            })
+        })
+    }
+
+    /// Passes on what is known of networks: their names, and the AS of addresses.
+    pub(super) fn with_networks<T>(&self, ask: impl FnOnce(&KnownNetworks<'_>) -> T) -> T {
+        let sources = self.lookup.sources();
+        ask(&KnownNetworks {
+            names: self.names.as_deref(),
+            asns: sources.databases().asns.as_ref(),
+        })
+    }
+
+    pub fn node(&self, ip: IpAddr) -> crane_model::Result<NodeEstimate> {
+        let sketches = &self.sketches;
+        Ok(NodeEstimate {
+            sent: (&sketches.address(ip, Direction::Out)?).into(),
+            received: (&sketches.address(ip, Direction::Into)?).into(),
+            fan_out: sketches.peers(ip, Direction::Out).into(),
+            fan_in: sketches.peers(ip, Direction::Into).into(),
+            services: None,
+        })
+    }
+}

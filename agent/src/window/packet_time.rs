@@ -1,0 +1,269 @@
+//! Windows by the timestamps of packets.
+//!
+//! A packet at or after the end of a window begins the next one; windows without packets are
+//! skipped. Timestamps may be wrong, and a wrong one must not put the packets after it into a wrong
+//! window:
+//!
+//! - *Ahead*: if a packet would skip a whole window, the next packet decides. If that is at most
+//!   one window earlier, time has really advanced, so a night without packets is skipped. If not,
+//!   the timestamp was wrong and the packet counts in the current window. The last packet of a
+//!   file is believed.
+//! - *Behind*: a packet before the current window counts in it. Only if all packets, for the length
+//!   of a window by their own time, were more than a window behind, the clock has been set back and
+//!   a new window begins. Single packets ahead do not interrupt this.
+//! - *At the start*: if the second packet is more than a window before the first, the first window
+//!   begins with the second. If the second was wrong, the third and the fourth correct it.
+//!
+//! So no packet is lost. One that is wrong by more than a window does not affect others; several in
+//! a row that agree, or a clock that is set, put at most the packets of one window into a wrong
+//! one.
+
+use super::{Bounds, nanoseconds};
+use crate::config::length::WindowLength;
+
+pub struct PacketTime {
+    length: u64,
+    /// The current window. `None` before the first packet.
+    window: Option<Bounds>,
+    /// Earliest of the latest packets, if all of these are more than a window behind.
+    behind: Option<u64>,
+}
+
+/// Which window a packet belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Assignment {
+    Current,
+    /// The first window, with these bounds.
+    First(Bounds),
+    /// A new window, with these bounds.
+    Next(Bounds),
+    /// The next packet decides.
+    Unknown,
+}
+
+impl PacketTime {
+    pub fn new(length: WindowLength) -> Self {
+        Self {
+            length: nanoseconds(length.0),
+            window: None,
+            behind: None,
+        }
+    }
+
+    /// Where the packet of `time` belongs, if the one after it is of time
+    /// `next`. If that is not known and has to be, ask again when it is.
+    #[inline]
+    pub fn place(&mut self, time: u64, next: Option<u64>) -> Assignment {
+        let Some(Bounds { start, end }) = self.window else {
+            let Some(next) = next else {
+                return Assignment::Unknown;
+            };
+            let first = if self.is_behind(next, time) {
+                next
+            } else {
+                time
+            };
+            return Assignment::First(self.begin(first));
+        };
+        if time >= end {
+            return self.place_ahead(time, end, next);
+        }
+        if !self.is_behind(time, start) {
+            self.behind = None;
+            return Assignment::Current;
+        }
+        let earliest = self.behind.map_or(time, |behind| behind.min(time));
+        self.behind = Some(earliest);
+        self.place_after(time, earliest)
+    }
+
+    /// Where a packet at or after the end of the window belongs.
+    fn place_ahead(&mut self, time: u64, end: u64, next: Option<u64>) -> Assignment {
+        if end == u64::MAX {
+            return Assignment::Current; // the end of time never comes
+        }
+        if time - end >= self.length {
+            match next {
+                None => return Assignment::Unknown,
+                Some(next) if self.is_behind(next, time) => return Assignment::Current,
+                Some(_) => {}
+            }
+        }
+        Assignment::Next(self.begin(time - (time - end) % self.length))
+    }
+
+    /// Where a packet belongs that is behind, as all are since `earliest`.
+    fn place_after(&mut self, time: u64, earliest: u64) -> Assignment {
+        let lasted = time - earliest;
+        if lasted < self.length {
+            return Assignment::Current;
+        }
+        Assignment::Next(self.begin(time - lasted % self.length))
+    }
+
+    /// Whether `time` is more than a window before `other`.
+    fn is_behind(&self, time: u64, other: u64) -> bool {
+        time < other.saturating_sub(self.length)
+    }
+
+    fn begin(&mut self, start: u64) -> Bounds {
+        let end = start.saturating_add(self.length);
+        let window = Bounds { start, end };
+        self.window = Some(window);
+        self.behind = None;
+        window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const DAY: u64 = 86_400 * SECOND;
+    /// Some day in 2023.
+    const NOON: u64 = 1_700_000_000 * SECOND;
+
+    /// The windows of 1 s that packets of these times are counted in: when
+    /// each begins, and the times of its packets.
+    fn windows(times: &[u64]) -> Vec<(u64, Vec<u64>)> {
+        let mut clock = PacketTime::new(WindowLength::seconds(1));
+        let mut windows: Vec<(u64, Vec<u64>)> = Vec::new();
+        for (at, time) in times.iter().enumerate() {
+            let mut place = clock.place(*time, None);
+            if place == Assignment::Unknown {
+                place = clock.place(*time, Some(*times.get(at + 1).unwrap_or(time)));
+            }
+            match place {
+                Assignment::Unknown => panic!("the next packet is known"),
+                Assignment::Current => {}
+                Assignment::First(bounds) | Assignment::Next(bounds) => {
+                    assert!(bounds.start < bounds.end || bounds.end == u64::MAX);
+                    windows.push((bounds.start, Vec::new()));
+                }
+            }
+            windows.last_mut().unwrap().1.push(*time);
+        }
+        windows
+    }
+
+    /// How many packets are in the windows, and when these begin.
+    fn shape(times: &[u64]) -> Vec<(u64, usize)> {
+        let windows = windows(times).into_iter();
+        windows.map(|(start, times)| (start, times.len())).collect()
+    }
+
+    /// Ten packets a second, from `start` on.
+    fn steady(start: u64, count: u64) -> Vec<u64> {
+        (0..count).map(|n| start + n * SECOND / 10).collect()
+    }
+
+    #[test]
+    fn strays_change_nothing_for_others() {
+        let mut times = steady(NOON, 40);
+        for (at, stray) in [
+            (7, NOON + DAY),
+            (9, NOON + 10 * SECOND),
+            (13, 0),
+            (15, u64::MAX),
+            (20, NOON + 400 * DAY),
+            (22, NOON - DAY),
+            (29, NOON + DAY),
+        ] {
+            times[at] = stray;
+        }
+        // Packet 20 would have begun the third window: the next one does.
+        let expected: Vec<_> = [10, 11, 9, 10]
+            .into_iter()
+            .enumerate()
+            .map(|(n, count)| (NOON + n as u64 * SECOND, count))
+            .collect();
+        assert_eq!(shape(&times), expected);
+    }
+
+    #[test]
+    fn a_gap_costs_nothing_however_few_packets_there_are() {
+        let night = NOON + DAY / 3;
+        let times = [steady(NOON, 15), steady(night + SECOND / 2, 10)].concat();
+        let expected = [
+            (NOON, 10),
+            (NOON + SECOND, 5),
+            (night, 5),
+            (night + SECOND, 5),
+        ];
+        assert_eq!(shape(&times), expected);
+        // One packet an hour, each with a window of its own.
+        let sparse: Vec<u64> = (0..5).map(|n| NOON + n * 3600 * SECOND).collect();
+        let expected: Vec<_> = sparse.iter().map(|time| (*time, 1)).collect();
+        assert_eq!(shape(&sparse), expected);
+    }
+
+    #[test]
+    fn a_wrong_stamp_at_the_start_is_put_right() {
+        let good = steady(NOON, 30);
+        let seconds = [NOON, NOON + SECOND, NOON + 2 * SECOND];
+        for late in [NOON + DAY, u64::MAX] {
+            let counts = shape(&[&[late], &good[..]].concat());
+            let expected: Vec<_> = seconds.into_iter().zip([11, 10, 10]).collect();
+            assert_eq!(counts, expected);
+        }
+        let counts = shape(&[&[0], &good[..]].concat());
+        let expected = [0].into_iter().chain(seconds).zip([1, 10, 10, 10]);
+        assert_eq!(counts, expected.collect::<Vec<_>>());
+        // The second is wrong.
+        let mut times = good.clone();
+        times[1] = 0;
+        let expected = [(0, 2), (NOON, 8), (NOON + SECOND, 10), (seconds[2], 10)];
+        assert_eq!(shape(&times), expected);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_stalls_no_longer_than_a_window() {
+        for (back, strays) in [(DAY, false), (DAY, true), (5 * SECOND, false)] {
+            let (before, mut after) = (steady(NOON, 15), steady(NOON - back, 45));
+            if strays {
+                // They interrupt nothing.
+                (after[3], after[12]) = (NOON + DAY, NOON + 2 * DAY);
+            }
+            let counts = shape(&[before, after].concat());
+            let expected: Vec<_> = [
+                (NOON, 10),
+                (NOON + SECOND, 5 + 10),
+                (NOON - back + SECOND, 10),
+                (NOON - back + 2 * SECOND, 10),
+                (NOON - back + 3 * SECOND, 10),
+                (NOON - back + 4 * SECOND, 5),
+            ]
+            .into();
+            assert_eq!(counts, expected, "{back} {strays}");
+        }
+    }
+
+    #[test]
+    fn a_run_of_strays_costs_others_no_more_than_a_window() {
+        for wrong in [0, NOON - DAY, NOON + DAY, u64::MAX] {
+            for run in 2..5 {
+                let mut times = steady(NOON, 60);
+                times[12..12 + run].fill(wrong);
+                let windows = windows(&times);
+                let misplaced = windows.iter().flat_map(|(start, times)| {
+                    let inside = *start..start.saturating_add(SECOND);
+                    times.iter().filter(move |time| !inside.contains(time))
+                });
+                let misplaced = misplaced.filter(|time| **time != wrong).count();
+                assert!(misplaced <= 10, "{wrong} {run}: {windows:?}");
+                let last = windows.last().unwrap();
+                assert!(last.0 > NOON + 4 * SECOND && last.0 < NOON + 6 * SECOND);
+            }
+        }
+    }
+
+    #[test]
+    fn packets_that_come_late_turn_nothing() {
+        let mut times = steady(NOON, 30);
+        for pair in times.chunks_exact_mut(2) {
+            pair.swap(0, 1);
+        }
+        assert_eq!(shape(&times).len(), 3);
+    }
+}

@@ -1,0 +1,134 @@
+//! The last seconds of one interface: as many steps as the longest rate needs.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::moment::Moment;
+use super::recent::Recent;
+use super::step::{Increment, Kind, Step};
+use crate::sketches::counts::{Named, NamedCounts};
+use crate::traffic::edge::Pair;
+use crate::traffic::service::Service;
+
+/// Steps that began earlier than this before the latest moment are forgotten.
+const KEPT: Duration = Duration::from_secs(12);
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Track {
+    /// When the steps began, oldest first, and when the last one ended.
+    pub(super) times: Vec<Duration>,
+    window: Option<u64>,
+    pub(super) pairs: Kind<Pair>,
+    pub(super) sources: Kind<IpAddr>,
+    pub(super) destinations: Kind<IpAddr>,
+    pub(super) services: Kind<Service>,
+    /// Sums of the steps there are; made when they are asked for.
+    recent: Option<Arc<Recent>>,
+}
+
+impl Track {
+    /// The window that was seen last.
+    pub fn window(&self) -> Option<u64> {
+        self.window
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes in what was counted a moment later. What came in between is known if both are of
+    /// one window, or if all of the window before is known.
+    pub fn add(&mut self, moment: Moment) {
+        let Moment {
+            at,
+            window,
+            counts: mut now,
+            ended,
+        } = moment;
+        now.sort();
+        self.recent = None;
+        let turned = self.window.map(|known| (window == known, known));
+        let goes_on = self.times.last().is_some_and(|last| at > *last);
+        let ended = ended.filter(|ended| Some(ended.number()) == self.window);
+        match turned {
+            // A file whose packets do not come any more.
+            Some((true, _)) if self.times.last() == Some(&at) => {}
+            Some((true, _)) if goes_on => self.step(at, None, now),
+            Some((false, known)) if goes_on && window == known.wrapping_add(1) => match ended {
+                Some(ended) => {
+                    let mut ended = ended.counts();
+                    ended.sort();
+                    self.step(at, Some(ended), now);
+                }
+                None => self.begin(at, now),
+            },
+            _ => self.begin(at, now),
+        }
+        self.window = Some(window);
+    }
+
+    fn begin(&mut self, at: Duration, now: NamedCounts) {
+        self.times = vec![at];
+        self.pairs.begin(now.pairs);
+        self.sources.begin(now.sources);
+        self.destinations.begin(now.destinations);
+        self.services.begin(now.services);
+    }
+
+    fn step(&mut self, at: Duration, ended: Option<NamedCounts>, now: NamedCounts) {
+        let ended = ended.as_ref();
+        let before = &self.pairs.newest;
+        let of_pairs = ended.map(|ended| &ended.pairs);
+        let pairs = Step::between(before, of_pairs, &now.pairs);
+        let are_all = before.has_all() && now.pairs.has_all();
+        let are_all = are_all && of_pairs.is_none_or(Named::has_all);
+        // Where all pairs are known, they tell more of addresses than a sketch that is full.
+        let addresses = |kind: &Kind<IpAddr>,
+                         ended: Option<&Named<IpAddr>>,
+                         now: &Named<IpAddr>,
+                         end: fn(&Pair) -> IpAddr| {
+            let knows_all = kind.newest.has_all() && now.has_all();
+            if are_all && !(knows_all && ended.is_none_or(Named::has_all)) {
+                let of_pair = |(pair, one): &(Pair, Increment)| (end(pair), *one);
+                return Step::of_parts(pairs.rows.iter().map(of_pair));
+            }
+            Step::between(&kind.newest, ended, now)
+        };
+        let of_sources = ended.map(|ended| &ended.sources);
+        let sources = addresses(&self.sources, of_sources, &now.sources, Pair::src);
+        let of_destinations = ended.map(|ended| &ended.destinations);
+        let destinations = addresses(
+            &self.destinations,
+            of_destinations,
+            &now.destinations,
+            Pair::dst,
+        );
+        let of_services = ended.map(|ended| &ended.services);
+        let services = Step::between(&self.services.newest, of_services, &now.services);
+        self.pairs.push(pairs, now.pairs);
+        self.sources.push(sources, now.sources);
+        self.destinations.push(destinations, now.destinations);
+        self.services.push(services, now.services);
+        self.times.push(at);
+        let old = self.times.iter().filter(|began| at - **began > KEPT);
+        let old = old.count();
+        self.times.drain(..old);
+        self.pairs.steps.drain(..old);
+        self.sources.steps.drain(..old);
+        self.destinations.steps.drain(..old);
+        self.services.steps.drain(..old);
+    }
+
+    /// What came in the last seconds, until the latest moment.
+    pub fn recent(&mut self) -> Arc<Recent> {
+        if let Some(recent) = &self.recent {
+            return Arc::clone(recent);
+        }
+        let recent = Arc::new(Recent::of(self));
+        self.recent = Some(Arc::clone(&recent));
+        recent
+    }
+}

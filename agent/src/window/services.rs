@@ -1,0 +1,92 @@
+//! Services in answers: those of a pair, of networks and of an address, and the pairs that a
+//! service has.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::Window;
+use super::estimate::Estimate;
+use super::keys::PairKey;
+use super::list::{List, Row};
+use super::lists::in_order;
+use crate::traffic::anonymise::Anonymiser;
+use crate::traffic::endpoint::{Between, Endpoint};
+use crate::traffic::question::By;
+use crate::traffic::service::Service;
+use crate::traffic::service::filter::ServiceFilter;
+
+/// The most services of networks or of an address in an answer. A pair has three at most.
+const LISTED: usize = 10;
+
+/// The known services of an address, heaviest first.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct NodeServices {
+    /// Of what it sent.
+    pub sent: Vec<Row<Service>>,
+    /// Of what it received.
+    pub received: Vec<Row<Service>>,
+}
+
+/// What services had, and the pairs that had most of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServiceEstimate {
+    /// Over all pairs.
+    pub estimate: Estimate,
+    /// The heaviest pairs, of those that are known by name.
+    pub pairs: Vec<Row<PairKey>>,
+    /// No other pair had more than this.
+    pub others_at_most: Option<u64>,
+    /// Whether heavier pairs may be missing.
+    pub incomplete: bool,
+}
+
+impl Window {
+    /// The known services of what one end sent to another, heaviest first.
+    pub fn services(&self, ends: &Between) -> crane_model::Result<Vec<Row<Service>>> {
+        let flows =
+            self.with_networks(|known| self.sketches.services_between(ends, known, LISTED))?;
+        let rows = flows
+            .iter()
+            .map(|flow| Row::new(flow.key, Estimate::from(flow)));
+        Ok(rows.collect())
+    }
+
+    /// The known services of an address.
+    pub fn node_services(&self, ip: IpAddr) -> crane_model::Result<NodeServices> {
+        let (one, any) = (Endpoint::Address(ip), Endpoint::Any);
+        let sent = Between { src: one, dst: any };
+        Ok(NodeServices {
+            received: self.services(&sent.reversed())?,
+            sent: self.services(&sent)?,
+        })
+    }
+
+    /// What services had, and the `top` pairs that had most of it.
+    pub fn service(
+        &self,
+        filter: &ServiceFilter,
+        top: usize,
+        by: By,
+        anonymiser: Option<&Anonymiser>,
+    ) -> crane_model::Result<ServiceEstimate> {
+        let all = Between {
+            src: Endpoint::Any,
+            dst: Endpoint::Any,
+        };
+        let total = self.with_networks(|known| self.sketches.between_for(&all, filter, known))?;
+        let pairs = self.sketches.heaviest_pairs_for(filter, top)?;
+        let pairs = self.pair_lists(&pairs, &self.shown(anonymiser));
+        let List {
+            rows,
+            others_at_most,
+            incomplete,
+        } = in_order(&pairs, by);
+        Ok(ServiceEstimate {
+            estimate: (&total).into(),
+            pairs: rows,
+            others_at_most,
+            incomplete,
+        })
+    }
+}

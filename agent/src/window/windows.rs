@@ -1,0 +1,480 @@
+//! The windows of one interface: the current one, the one before it and, of a file that is divided
+//! into windows, one over all packets.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::exact::ExactCounts;
+use super::groups::Groups;
+use super::snapshot::{EndedView, InterfaceView};
+use super::state::Figures;
+use super::{Assignment, Bounds, WallWindows, Window, WindowClock};
+use crate::config::length::WindowLength;
+use crate::lookup::Lookup;
+use crate::process::clock::wall_clock;
+use crate::saved::window::SavedWindow;
+use crate::sketches::Blueprint;
+use crate::sketches::budget::Budget;
+use crate::sketches::sampling::Sampling;
+use crate::traffic::batch::Batch;
+use crate::traffic::edge::Edge;
+use crate::traffic::names::Names;
+use crate::traffic::slot::Slot;
+use crate::traffic::tally::{Ignored, Tally};
+
+/// Number of a window over all packets. A file that is not divided has only this one, so that both
+/// give the same answers.
+const WHOLE: u64 = 0;
+
+/// Called with every window that has ended, the name and the counters of its interface, before
+/// packets are stored in the next one.
+pub type OnTurn = Arc<dyn Fn(&str, &Arc<Window>, &Arc<Tally>) + Send + Sync>;
+
+/// Whether a window was reported in the run before, by its interface and its start.
+pub type WasTold = Box<dyn Fn(&str, u64) -> bool + Send>;
+
+pub struct Options {
+    /// Name of the interface.
+    pub interface: String,
+    pub tally: Arc<Tally>,
+    pub clock: WindowClock,
+    /// Packets that each stored packet stands for.
+    pub scale: u64,
+    pub blueprint: Arc<Blueprint>,
+    pub budget: Budget,
+    /// Names of networks to count by, if they are configured.
+    pub names: Option<Arc<Names>>,
+    /// What else is known of addresses.
+    pub lookup: Arc<Lookup>,
+    /// Whether a window over all packets is kept, too.
+    pub whole: bool,
+    /// Whether all pairs are also counted exactly.
+    pub exact: bool,
+    pub on_turn: Option<OnTurn>,
+}
+
+/// All windows of an interface.
+pub struct Windows {
+    interface: String,
+    current: Window,
+    last: Option<Arc<Window>>,
+    /// The window over all packets, if the current one is not that.
+    whole: Option<Window>,
+    exact: Option<ExactCounts>,
+    on_turn: Option<OnTurn>,
+    names: Option<Arc<Names>>,
+    lookup: Arc<Lookup>,
+    /// Traffic between named networks since the start, if there are names.
+    groups: Option<Groups>,
+    clock: WindowClock,
+    /// A packet whose window depends on the time of the next packet.
+    held: Option<Edge>,
+    /// Windows begun so far.
+    begun: u64,
+    /// Layers added since the start.
+    expansions: usize,
+    /// Packets that each stored packet stands for.
+    scale: u64,
+    /// Counts packets that are not sampled.
+    tally: Arc<Tally>,
+    /// Value of that counter when the current window began.
+    unsampled: u64,
+    blueprint: Arc<Blueprint>,
+    budget: Budget,
+}
+
+/// A change of how packets are stored. It begins a new window.
+pub struct Renewal {
+    pub length: WindowLength,
+    /// Packets that each stored packet stands for.
+    pub scale: u64,
+    /// Other sketches and their memory, if these have changed.
+    pub rebuilt: Option<(Arc<Blueprint>, Budget)>,
+}
+
+/// An interface or file that has ended.
+pub struct Ended {
+    /// Name of the interface or file.
+    pub name: String,
+    pub tally: Arc<Tally>,
+    /// All packets of a file; of an interface its last window.
+    pub whole: Arc<Window>,
+    pub figures: Arc<Figures>,
+    /// Exact counts of all pairs, if they were requested.
+    pub exact: Option<ExactCounts>,
+    /// What readers see from now on.
+    pub view: Arc<InterfaceView>,
+}
+
+impl Windows {
+    /// Starts with an empty window.
+    pub fn new(options: Options) -> crane_model::Result<Self> {
+        let Options {
+            interface,
+            tally,
+            clock,
+            scale,
+            blueprint,
+            budget,
+            names,
+            lookup,
+            ..
+        } = options;
+        let window = |number, bounds| {
+            let sampling = Sampling::new(scale, Arc::clone(&tally), 0);
+            let sketches = blueprint.build(&budget, number, sampling)?;
+            let (until, names, lookup) = (clock.until(), names.clone(), Arc::clone(&lookup));
+            let window = Window::new(number, bounds, until, sketches, names, lookup);
+            crane_model::Result::Ok(window)
+        };
+        Ok(Self {
+            current: window(0, clock.first())?,
+            last: None,
+            whole: match clock {
+                WindowClock::Packets(_) if options.whole => Some(window(WHOLE, None)?),
+                _ => None,
+            },
+            exact: options.exact.then(ExactCounts::default),
+            on_turn: options.on_turn,
+            groups: names.clone().map(Groups::new),
+            names,
+            lookup,
+            interface,
+            clock,
+            held: None,
+            begun: 1,
+            expansions: 0,
+            scale,
+            tally,
+            unsampled: 0,
+            blueprint,
+            budget,
+        })
+    }
+
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// The window that is being filled.
+    pub fn current(&self) -> &Window {
+        &self.current
+    }
+
+    /// The window before it.
+    pub fn last(&self) -> Option<&Arc<Window>> {
+        self.last.as_ref()
+    }
+
+    pub fn clock(&self) -> &WindowClock {
+        &self.clock
+    }
+
+    /// Number of windows that have begun. If it changes, so has the last window.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Figures besides the windows.
+    pub fn figures(&self) -> crane_model::Result<Figures> {
+        let sketches = &self.current.sketches;
+        let loads = sketches.pairs.loads()?;
+        Ok(Figures {
+            loads: loads.iter().map(|load| load.mean).collect(),
+            expansions: self.expansions,
+            memory_bytes: self.memory_bytes(),
+            saturated: sketches.is_saturated()?,
+            groups: self.groups.as_ref().map(Groups::seen),
+            current: self.current.state(),
+        })
+    }
+
+    /// Bytes of all sketches.
+    fn memory_bytes(&self) -> usize {
+        let others = self.last.as_deref().into_iter().chain(&self.whole);
+        let windows = others.chain([&self.current]);
+        windows.map(|window| window.sketches.memory_bytes()).sum()
+    }
+
+    /// Returns the packet that was held back, which has to be stored first.
+    pub fn take_held(&mut self) -> Option<Edge> {
+        self.held.take()
+    }
+
+    /// Stores packets in the windows they belong to. The last one may be held back; returns how
+    /// many were. `pause` is called every few milliseconds while that takes.
+    pub fn store(
+        &mut self,
+        batch: &mut Batch,
+        slots: &[Slot],
+        pause: &mut dyn FnMut(),
+    ) -> anyhow::Result<usize> {
+        self.store_before(batch, slots, None, pause)?;
+        Ok(usize::from(self.held.is_some()))
+    }
+
+    /// Stores packets in the windows they belong to. `after` is the time of the next packet; as
+    /// long as that is not known, the last packet may be held back.
+    fn store_before(
+        &mut self,
+        batch: &mut Batch,
+        slots: &[Slot],
+        after: Option<u64>,
+        pause: &mut dyn FnMut(),
+    ) -> anyhow::Result<()> {
+        if let (WindowClock::Never, Some(first)) = (&self.clock, Slot::edges(slots).next()) {
+            self.current.start = self.current.start.min(first.time);
+        }
+        if !matches!(self.clock, WindowClock::Packets(_)) {
+            return self.store_now(batch, slots, pause);
+        }
+        let (mut from, mut rest) = (slots, slots);
+        while let Some((edge, behind)) = Slot::split_first(rest) {
+            let before = &from[..from.len() - rest.len()];
+            let next = Slot::edges(behind).next().map(|next| next.time);
+            match self.clock.place(edge.time, next.or(after)) {
+                Assignment::Current => {}
+                Assignment::First(window) => {
+                    (self.current.start, self.current.end) = (window.start, Some(window.end));
+                    if let Some(whole) = &mut self.whole {
+                        whole.start = window.start;
+                    }
+                }
+                Assignment::Next(window) => {
+                    self.store_now(batch, before, pause)?;
+                    self.turn(window)?;
+                    from = rest;
+                }
+                Assignment::Unknown => {
+                    self.held = Some(edge);
+                    return self.store_now(batch, before, pause);
+                }
+            }
+            rest = behind;
+        }
+        self.store_now(batch, from, pause)
+    }
+
+    fn store_now(
+        &mut self,
+        batch: &mut Batch,
+        slots: &[Slot],
+        pause: &mut dyn FnMut(),
+    ) -> anyhow::Result<()> {
+        if slots.is_empty() {
+            return Ok(());
+        }
+        batch.fold(self.blueprint.secret(), slots, self.scale);
+        let expansions = self.current.sketches.pairs.expansions();
+        self.current.store(batch, pause)?;
+        if let Some(whole) = &mut self.whole {
+            whole.store(batch, pause)?;
+        }
+        if let Some(exact) = &mut self.exact {
+            exact.count(&batch.pairs);
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.count(&batch.pairs);
+        }
+        let pairs = &self.current.sketches.pairs;
+        let grown = pairs.expansions() - expansions;
+        if grown > 0 {
+            self.expansions += grown;
+            let bytes = pairs.memory_bytes();
+            tracing::debug!(interface = self.interface, bytes, "the sketch has grown");
+        }
+        Ok(())
+    }
+
+    /// Ends the window `now`, which is `wall` by the wall clock, if windows follow the clock.
+    pub fn turn_at(&mut self, now: Instant, wall: u64) -> anyhow::Result<()> {
+        let WindowClock::Wall(clock) = &mut self.clock else {
+            return Ok(());
+        };
+        let next = clock.turn(now, wall);
+        self.turn(next)
+    }
+
+    /// Ends the window early and stores the following packets in another way.
+    pub fn renew(&mut self, renewal: Renewal) -> anyhow::Result<()> {
+        let (now, wall) = (Instant::now(), wall_clock());
+        self.cut_at(now);
+        if let Some(rebuilt) = renewal.rebuilt {
+            (self.blueprint, self.budget) = rebuilt;
+        }
+        self.scale = renewal.scale;
+        let clock = WallWindows::new(renewal.length, now, wall);
+        let bounds = clock.bounds();
+        self.clock = WindowClock::Wall(clock);
+        self.turn(bounds)
+    }
+
+    /// Sets the end of a window of the wall clock to `now`.
+    fn cut_at(&mut self, now: Instant) {
+        if let WindowClock::Wall(clock) = &self.clock {
+            let lasted = self.current.start.saturating_add(clock.lasted(now));
+            let end = self.current.end.unwrap_or(u64::MAX);
+            self.current.end = Some(lasted.min(end));
+        }
+    }
+
+    /// Counts traffic between networks by other names.
+    pub fn rename(&mut self, names: Option<Arc<Names>>) {
+        self.names.clone_from(&names);
+        self.current.names.clone_from(&names);
+        let before = self.groups.take();
+        self.groups = names.map(|names| match before {
+            Some(before) => before.renamed(names),
+            None => Groups::new(names),
+        });
+    }
+
+    /// The current window and its sketches for the next run. `None` unless windows follow the wall
+    /// clock.
+    pub fn save(
+        &self,
+        now: Instant,
+        wall: u64,
+    ) -> crane_model::Result<Option<(SavedWindow, Vec<u8>)>> {
+        let WindowClock::Wall(clock) = &self.clock else {
+            return Ok(None);
+        };
+        let window = SavedWindow {
+            interface: self.interface.clone(),
+            number: self.current.number,
+            start: self.current.start,
+            saved: wall,
+            lasted: clock.lasted(now),
+            left: clock.left(now),
+            unseen: self.current.unseen,
+            packets: self.current.packets,
+            bytes: self.current.bytes,
+            unsampled: self.current.sketches.unsampled(),
+        };
+        Ok(Some((window, self.current.sketches.save()?)))
+    }
+
+    /// Replaces the first window by one that another run saved `age` nanoseconds ago.
+    pub fn resume(
+        &mut self,
+        saved: &SavedWindow,
+        sketches: &[u8],
+        age: u64,
+    ) -> crane_model::Result<()> {
+        let WindowClock::Wall(clock) = &mut self.clock else {
+            return Ok(());
+        };
+        let sampling = Sampling::new(self.scale, Arc::clone(&self.tally), 0).after(saved.unsampled);
+        let mut resumed = self.blueprint.build(&self.budget, saved.number, sampling)?;
+        resumed.load(sketches)?;
+        clock.resume(saved.start, saved.lasted + age);
+        let (bounds, until) = (clock.bounds(), self.clock.until());
+        let (names, lookup) = (self.names.clone(), Arc::clone(&self.lookup));
+        self.current = Window::new(saved.number, Some(bounds), until, resumed, names, lookup);
+        self.current.unseen = saved.unseen + age;
+        self.current.packets = saved.packets;
+        self.current.bytes = saved.bytes;
+        self.begun = saved.number + 1;
+        Ok(())
+    }
+
+    /// Starts again with empty windows that follow the wall clock. Returns how many packets were in
+    /// the previous ones.
+    pub fn reset(&mut self) -> anyhow::Result<u64> {
+        let dropped = self.current.packets + self.last.as_ref().map_or(0, |last| last.packets);
+        // Inconsistent windows are not passed on.
+        let on_turn = self.on_turn.take();
+        let now = Instant::now();
+        self.cut_at(now);
+        self.turn_at(now, wall_clock())?;
+        self.on_turn = on_turn;
+        self.last = None;
+        Ok(dropped)
+    }
+
+    /// Begins a new window.
+    fn turn(&mut self, bounds: Bounds) -> anyhow::Result<()> {
+        // Releases memory before the next window needs it.
+        self.last = None;
+        // Packets that are stored now may have been skipped earlier, but not before the start of
+        // the window that has ended. Files are read far ahead.
+        let unsampled = match self.clock {
+            WindowClock::Wall(_) => self.tally.ignored(Ignored::Sampled),
+            _ => 0,
+        };
+        let before = std::mem::replace(&mut self.unsampled, unsampled);
+        let sampling = Sampling::new(self.scale, Arc::clone(&self.tally), before);
+        let number = self.begun;
+        let sketches = self.blueprint.build(&self.budget, number, sampling)?;
+        self.begun += 1;
+        // The window of a file ends early if its clock was set back.
+        if matches!(self.clock, WindowClock::Packets(_)) && self.current.ends_after(bounds.start) {
+            self.current.cut();
+        }
+        let (until, names) = (self.clock.until(), self.names.clone());
+        let lookup = Arc::clone(&self.lookup);
+        let next = Window::new(number, Some(bounds), until, sketches, names, lookup);
+        let over = std::mem::replace(&mut self.current, next).finish();
+        if let Some(on_turn) = &self.on_turn {
+            on_turn(&self.interface, &over, &self.tally);
+        }
+        self.last = Some(over);
+        Ok(())
+    }
+
+    /// Does not report windows that end from now on.
+    pub fn forget_listener(&mut self) {
+        self.on_turn = None;
+    }
+
+    /// Ends the current window after the last packet. Returns how many packets that were held back
+    /// were stored.
+    pub fn close(&mut self) -> anyhow::Result<u64> {
+        let held = self.held.take();
+        if let Some(edge) = held {
+            let mut slots = Vec::new();
+            Slot::write(&edge, &mut slots);
+            // No packet follows, so its own time decides.
+            self.store_before(&mut Batch::default(), &slots, Some(edge.time), &mut || {})?;
+        }
+        match (&self.clock, self.current.end) {
+            _ if self.current.packets == 0 => {}
+            (WindowClock::Wall(_), _) => {
+                let now = Instant::now();
+                self.cut_at(now);
+                self.turn_at(now, wall_clock())?;
+            }
+            (_, Some(_)) => {
+                self.current.cut();
+                let end = self.current.end.unwrap_or(u64::MAX);
+                self.turn(Bounds { start: end, end })?;
+            }
+            (_, None) => {}
+        }
+        Ok(u64::from(held.is_some()))
+    }
+
+    /// The final windows.
+    pub fn end(self) -> crane_model::Result<Ended> {
+        let figures = Arc::new(self.figures()?);
+        let current = self.current.finish();
+        let whole = self.whole.map(Window::finish);
+        let view = InterfaceView {
+            name: self.interface.clone(),
+            tally: Arc::clone(&self.tally),
+            last: self.last,
+            ended: Some(EndedView {
+                current: Arc::clone(&current),
+                figures: Arc::clone(&figures),
+            }),
+        };
+        Ok(Ended {
+            name: self.interface,
+            tally: self.tally,
+            whole: whole.unwrap_or(current),
+            figures,
+            exact: self.exact,
+            view: Arc::new(view),
+        })
+    }
+}

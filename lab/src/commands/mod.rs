@@ -1,0 +1,5 @@
+//! One module for each command.
+
+pub mod device;
+pub mod eval;
+pub mod train;
