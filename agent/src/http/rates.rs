@@ -328,15 +328,16 @@ mod tests {
                 .rate_2s
                 .is_none()
             {
-                assert!(start.elapsed() < Duration::from_secs(20));
+                assert!(start.elapsed() < Duration::from_secs(60));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            // Those that ask together share a look.
+            // Those that ask together share a look. The time is taken before they ask, because
+            // the interface is followed for a time that begins when it is asked for.
+            let start = Instant::now();
             let (one, other) = tokio::join!(asked(), asked());
             assert!(Arc::ptr_eq(&one["eth0"], &other["eth0"]));
-            let start = Instant::now();
             while !rates.followed().is_empty() {
-                assert!(start.elapsed() < Duration::from_secs(10));
+                assert!(start.elapsed() < Duration::from_secs(60));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             assert!(start.elapsed() > rates.interest);
