@@ -41,7 +41,7 @@ test: setup-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	@rm -f $(SKIPPED)
-	@$(CARGO) test --locked --workspace; code=$$?; \
+	@CARGO="$(CARGO)" .ci/test; code=$$?; \
 	  [ ! -e $(SKIPPED) ] || echo "SKIPPED: $$(sort -u $(SKIPPED) | wc -l) tests need root:" $$(sort -u $(SKIPPED)); \
 	  exit $$code
 
