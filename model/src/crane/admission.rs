@@ -47,10 +47,7 @@ pub(crate) struct Layered {
     pub(super) learnt_sizes: OnceLock<LearntSizes>,
     /// Packets of the witnesses in ascending order, computed on demand after a store.
     pub(super) witness_counts: OnceLock<Vec<u64>>,
-    /// No entry of the crown ranks below this.
-    floor: u64,
     since_noise: usize,
-    since_floor: usize,
 }
 
 impl Layered {
@@ -64,7 +61,6 @@ impl Layered {
         Self {
             codes,
             bounds_kind: layers.bounds_kind(),
-            floor: crown.floor(),
             crown,
             witnesses,
             layers,
@@ -75,13 +71,11 @@ impl Layered {
             learnt_sizes: OnceLock::new(),
             witness_counts: OnceLock::new(),
             since_noise: 0,
-            since_floor: 0,
         }
     }
 
     /// Updates cached values after crown and layers were filled from elsewhere.
     pub(super) fn refresh(&mut self) {
-        self.floor = self.crown.floor();
         self.invalidate();
     }
 
@@ -189,7 +183,7 @@ impl Layered {
             // An edge that outranks the lightest entry with the packets of this batch
             // alone is admitted without being stored in the layers first.
             let rank = Count::exact(arrival.packets, arrival.bytes).rank();
-            if self.outranks::<N>(rank, spot) {
+            if self.crown.admits::<N>(spot, rank) {
                 scratch.heavy.push(at);
             } else {
                 scratch.rest.push(at, arrival);
@@ -197,20 +191,14 @@ impl Layered {
         }
     }
 
-    /// Whether an edge with this rank would be admitted at this spot.
-    #[inline(always)]
-    pub(super) fn outranks<N: Name>(&self, rank: u64, spot: u64) -> bool {
-        self.crown.admits::<N>(spot, rank, self.floor)
-    }
-
-    /// Whether an edge is certainly below the floor of the crown, as most edges are, even
-    /// if nothing of its bound is noise.
+    /// Whether an edge is certainly below the floor of its bucket in the crown, as most
+    /// edges are, even if nothing of its bound is noise.
     fn is_light<N>(&self, arrival: &Arrival<N>, bound: u64) -> bool {
+        let floor = self.crown.floor(self.codes.spot(arrival.id));
         // Packets of at most this size do not add to the rank.
         let usual = BYTES_PER_PACKET.saturating_mul(arrival.packets);
         let bytes = || bound.saturating_mul(arrival.bytes);
-        bound <= self.floor
-            && (arrival.bytes <= usual || bytes() <= self.floor.saturating_mul(usual))
+        bound <= floor && (arrival.bytes <= usual || bytes() <= floor.saturating_mul(usual))
     }
 
     /// Moves an edge to the crown if it outranks the lightest entry of its bucket, and
@@ -232,7 +220,7 @@ impl Layered {
             packets => arrival.bytes.div_ceil(packets),
         };
         let at_most = Count::exact(bound, bound.saturating_mul(mean_bytes));
-        if !self.outranks::<N>(at_most.rank(), spot) {
+        if !self.crown.admits::<N>(spot, at_most.rank()) {
             return false;
         }
         let noise = self.layers.noise(bound).middle;
@@ -246,7 +234,7 @@ impl Layered {
         if self.layers.is_at_limit(known) {
             count.slack = u64::MAX;
         }
-        let admitted = self.outranks::<N>(count.rank(), spot);
+        let admitted = self.crown.admits::<N>(spot, count.rank());
         if admitted {
             self.crown
                 .admit(spot, &arrival.name, count, &mut moved.evicted);
@@ -290,15 +278,9 @@ impl Layered {
         }
     }
 
-    /// From time to time, updates the noise of the layers and the floor of the crown.
+    /// From time to time, updates the noise of the layers.
     fn measure_noise(&mut self, stored: usize) -> Result<()> {
         self.since_noise += stored;
-        self.since_floor += stored;
-        // This reads all entries, which must not cost more than storing does.
-        if self.since_floor >= NOISE_EVERY.max(4 * self.crown.slots()) {
-            self.since_floor = 0;
-            self.floor = self.crown.floor();
-        }
         if self.since_noise >= NOISE_EVERY {
             self.since_noise = 0;
             self.layers.measure_noise()?;

@@ -119,7 +119,7 @@ impl Layered {
             self.record(id, total.packets, total.bytes);
             let spot = self.codes.spot(id);
             let count = Count::exact(total.packets, total.bytes);
-            if self.outranks::<N>(count.rank(), spot) {
+            if self.crown.admits::<N>(spot, count.rank()) {
                 self.crown.admit(spot, &name, count, &mut evicted);
             } else {
                 below.push(id, total.packets, &mut *self.layers)?;

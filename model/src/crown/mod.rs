@@ -1,39 +1,46 @@
 //! The crown: a small hash table of the heaviest edges, counted by name.
 //!
 //! The table consists of buckets of eight slots. The id of an edge determines its
-//! bucket; an edge that is admitted replaces the lightest entry of that bucket. Buckets
-//! are neighbours in pairs: if all entries of its bucket are heavy and the neighbour has
-//! an entry that is far lighter ([`FAR`]), the edge is admitted there. So more heavy edges
-//! than a bucket has slots do not leave one without an entry while others have room.
+//! bucket; an edge that is admitted replaces the lightest entry of that bucket. Four
+//! buckets form a group: if all entries of its bucket are heavy and another bucket of the
+//! group has an entry that is far lighter ([`FAR`]), the edge is admitted there. So more
+//! heavy edges than a bucket has slots do not leave one without an entry while others have
+//! room.
 //!
 //! **Accuracy.** Packets and bytes since the admission are exact. The packets before are
 //! known within `earlier ..= earlier + slack` ([`Count`]); storing rounds `earlier` up by
 //! at most 1/512 and `slack` up by at most 1/8, so both stay on the safe side. **Cost.**
 //! 24 bytes for a pair of IPv4 addresses, 48 bytes (two slots) for a pair of IPv6
-//! addresses. Finding, counting and admitting read one bucket, and its neighbour if an
-//! edge of the bucket was admitted there: O(16), without allocation and without a second
-//! index. One bit for each bucket says whether that has happened.
+//! addresses. Finding and counting read one bucket, and its group if an edge of the bucket
+//! was admitted to another one, which one bit for each bucket tells. Most edges are too
+//! light to be admitted, which one number for each bucket tells, its floor.
 
 mod bucket;
 mod count;
 
 use bucket::{Bucket, Slot, WIDE, begins, entry, find, lightest, packed, words};
 
-use crate::name::{AnyName, Name};
+use crate::name::{AnyName, Name, Narrow};
 
 pub use bucket::{MOST_BYTES, SLOT_BYTES, WAYS};
 pub use count::{BYTES_PER_PACKET, Count};
 
-/// An edge is admitted to the neighbour of its bucket only if it outranks so many times
+/// Buckets of a group.
+const GROUP: usize = 4;
+
+/// An edge is admitted to another bucket of the group only if it outranks so many times
 /// the lightest entry there: nearly all edges have to be found by reading one bucket.
 const FAR: u64 = 2;
 
 /// The table of the heaviest edges.
 pub struct Crown {
     buckets: Vec<Bucket>,
-    /// For each bucket a bit that is set if an edge of the bucket was admitted to the
-    /// neighbour.
+    /// For each bucket a bit that is set if an edge of the bucket was admitted to another
+    /// bucket of the group.
     spilled: Vec<u64>,
+    /// For each bucket a rank that its edges have to exceed to be admitted. It may be too
+    /// low: it is raised when an edge is refused.
+    floors: Vec<u16>,
     /// An edge has to exceed this rank to be admitted, even to an empty slot: 0, or the
     /// maximum in a [closed](Self::closed) crown.
     threshold: u64,
@@ -46,6 +53,7 @@ impl Crown {
         Self {
             buckets: vec![Bucket::default(); buckets],
             spilled: vec![0; buckets.div_ceil(64)],
+            floors: vec![0; buckets],
             threshold: 0,
         }
     }
@@ -63,12 +71,13 @@ impl Crown {
         ((u128::from(spot) * self.buckets.len() as u128) >> 64) as usize
     }
 
-    /// The neighbour of a bucket; the bucket itself if it has none.
-    fn neighbour(&self, at: usize) -> usize {
-        match at ^ 1 {
-            other if other < self.buckets.len() => other,
-            _ => at,
-        }
+    /// The other buckets of the group.
+    #[inline]
+    fn neighbours(&self, at: usize) -> impl Iterator<Item = usize> + use<> {
+        let buckets = self.buckets.len();
+        (1..GROUP)
+            .map(move |n| at ^ n)
+            .filter(move |other| *other < buckets)
     }
 
     #[inline]
@@ -86,8 +95,8 @@ impl Crown {
         if !self.has_spilled(at) {
             return None;
         }
-        let other = self.neighbour(at);
-        find(&self.buckets[other], name).map(|slot| (other, slot))
+        let mut neighbours = self.neighbours(at);
+        neighbours.find_map(|other| Some((other, find(&self.buckets[other], name)?)))
     }
 
     /// Reads one word of the bucket, so that it is in the cache when it is needed. Many
@@ -111,25 +120,28 @@ impl Crown {
         found.is_some()
     }
 
-    /// The lowest rank of all entries, 0 while there is an empty slot. Most edges rank
-    /// far below it.
-    pub fn floor(&self) -> u64 {
-        let ranks = self.buckets.iter();
-        let ranks = ranks.map(|bucket| lightest::<crate::name::Narrow>(bucket).1);
-        ranks.min().unwrap_or(0).max(self.threshold)
+    /// A rank that an edge has to exceed to be admitted at this spot. Most edges do not,
+    /// and nothing else has to be read for them; another edge may still be too light.
+    #[inline]
+    pub fn floor(&self, spot: u64) -> u64 {
+        u64::from(self.floors[self.at(spot)]).max(self.threshold)
     }
 
-    /// Whether an edge with a name of this length and this rank would be admitted. `floor`
-    /// is at most [`floor`](Self::floor).
+    /// Whether an edge with a name of this length and this rank would be admitted.
     #[inline(always)]
-    pub fn admits<N: Name>(&self, spot: u64, rank: u64, floor: u64) -> bool {
-        if rank <= floor {
-            return false;
+    pub fn admits<N: Name>(&mut self, spot: u64, rank: u64) -> bool {
+        rank > self.floor(spot) && self.outranks::<N>(self.at(spot), rank)
+    }
+
+    /// Whether the rank exceeds that of an entry that an edge of this bucket may replace.
+    fn outranks<N: Name>(&mut self, at: usize, rank: u64) -> bool {
+        // The ranks of entries only rise, and a short name may replace any entry.
+        if rank > lightest::<N>(&self.buckets[at]).1 || rank > self.opening::<N>(at).1 {
+            return true;
         }
-        let at = self.at(spot);
-        // Most edges rank too low for any neighbour.
-        rank > lightest::<N>(&self.buckets[at]).1
-            || (rank > far(floor) && rank > self.opening::<N>(at).1)
+        let (_, least) = self.opening::<Narrow>(at);
+        self.floors[at] = u16::try_from(least).unwrap_or(u16::MAX);
+        false
     }
 
     /// The rank that an edge with a name of this length has to exceed to be admitted. 0
@@ -142,12 +154,14 @@ impl Crown {
     /// has to exceed.
     #[inline]
     fn opening<N: Name>(&self, at: usize) -> (usize, u64) {
-        let (_, own) = lightest::<N>(&self.buckets[at]);
-        let other = self.neighbour(at);
-        match far(lightest::<N>(&self.buckets[other]).1) {
-            rank if rank < own => (other, rank),
-            _ => (at, own),
-        }
+        let own = (at, lightest::<N>(&self.buckets[at]).1);
+        let others = self.neighbours(at);
+        let others = others.map(|other| (other, far(lightest::<N>(&self.buckets[other]).1)));
+        // The first of several with the same rank, so the own bucket before all others.
+        std::iter::once(own)
+            .chain(others)
+            .min_by_key(|(_, rank)| *rank)
+            .unwrap_or(own)
     }
 
     /// Admits an edge. The entries that it replaces are appended to `evicted`.
@@ -171,6 +185,13 @@ impl Crown {
                 evicted.extend(entry(bucket, at));
                 if bucket.slot(at).is_wide() {
                     bucket.set(at + 1, Slot::default());
+                    // Only here a slot becomes empty again.
+                    let group = target / GROUP * GROUP;
+                    self.floors
+                        .iter_mut()
+                        .skip(group)
+                        .take(GROUP)
+                        .for_each(|f| *f = 0);
                 }
                 bucket.set(at, Slot { name, count, bytes });
             }
@@ -202,7 +223,7 @@ impl Crown {
         self.buckets.len() * WAYS
     }
 
-    /// Bytes of all buckets. Their bits are not counted: less than a thousandth.
+    /// Bytes of all buckets. Bits and floors are not counted: a hundredth.
     pub fn memory_bytes(&self) -> usize {
         self.buckets.len() * WAYS * SLOT_BYTES
     }
@@ -237,18 +258,19 @@ impl Crown {
             for (name, _) in (0..WAYS).filter_map(|slot| entry(bucket, slot)) {
                 match self.at(spot(&name)) {
                     home if home == at => {}
-                    home if self.neighbour(home) == at => spilled[home / 64] |= 1 << (home % 64),
+                    home if home / GROUP == at / GROUP => spilled[home / 64] |= 1 << (home % 64),
                     _ => return false,
                 }
             }
         }
         (self.buckets, self.spilled) = (buckets, spilled);
+        self.floors.fill(0);
         true
     }
 }
 
 /// The rank that an edge of another bucket has to exceed to replace an entry of this rank.
-/// Entries with a packet or two are not worth reading a second bucket.
+/// Entries with a packet or two are not worth reading other buckets.
 #[inline]
 fn far(rank: u64) -> u64 {
     FAR * rank.max(FAR)
@@ -258,7 +280,7 @@ fn far(rank: u64) -> u64 {
 mod tests {
     use super::bucket::{GUESS_UNIT, MOST_PACKETS};
     use super::*;
-    use crate::name::{Narrow, Wide};
+    use crate::name::Wide;
     use rand::{Rng, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -272,7 +294,9 @@ mod tests {
             crown.admit(1, &[name], count, &mut evicted);
             assert!(evicted.is_empty());
         }
-        assert_eq!(crown.floor(), 10);
+        assert_eq!(crown.floor(1), 0, "none was refused");
+        assert!(!crown.admits::<Narrow>(1, 10));
+        assert_eq!(crown.floor(1), 10);
         assert!(crown.count(1, &[3], 1, 1));
         assert!(!crown.count(1, &[99], 1, 1));
         assert_eq!(crown.lightest::<Narrow>(1), 10);
@@ -341,42 +365,74 @@ mod tests {
         assert!(!again.restore(&words[1..], |_| 7));
     }
 
-    /// Nine heavy edges of one bucket, whose neighbour has light ones only.
+    /// Nine heavy edges of one bucket, in whose group there are light ones only.
     #[test]
-    fn the_neighbour_takes_what_a_bucket_has_no_room_for() {
-        let mut crown = Crown::new(16);
-        let (home, neighbour) = (1, u64::MAX);
+    fn the_group_takes_what_a_bucket_has_no_room_for() {
+        let mut crown = Crown::new(GROUP * WAYS);
+        let (home, last) = (1, u64::MAX);
+        let spot = |bucket: u64| (bucket << 62) + 1;
         let mut evicted = Vec::new();
         for name in 0..8u64 {
-            crown.admit(neighbour, &[100 + name], Count::exact(3, 1), &mut evicted);
             crown.admit(home, &[name], Count::exact(50, 1), &mut evicted);
+            for bucket in 1..4 {
+                // The last bucket is the lightest.
+                let count = Count::exact(7 - bucket, 1);
+                crown.admit(spot(bucket), &[100 * bucket + name], count, &mut evicted);
+            }
         }
-        assert_eq!(crown.lightest::<Narrow>(home), 6, "far above 3");
-        assert!(!crown.admits::<Narrow>(home, 6, 3) && crown.admits::<Narrow>(home, 7, 3));
+        assert_eq!(crown.lightest::<Narrow>(home), 8, "twice the rank of 4");
+        assert!(!crown.admits::<Narrow>(home, 8) && crown.admits::<Narrow>(home, 9));
+        assert_eq!(crown.floor(home), 8);
         assert!(!crown.count(home, &[8], 1, 1));
-        crown.admit(home, &[8], Count::exact(7, 1), &mut evicted);
-        assert_eq!(evicted, [(AnyName::Narrow([100]), Count::exact(3, 1))]);
+        crown.admit(home, &[8], Count::exact(9, 1), &mut evicted);
+        assert_eq!(evicted, [(AnyName::Narrow([300]), Count::exact(4, 1))]);
         assert!(crown.count(home, &[8], 1, 1));
-        assert_eq!(crown.get(home, &[8]), Some(Count::exact(8, 2)));
+        assert_eq!(crown.get(home, &[8]), Some(Count::exact(10, 2)));
         // It is found in a state as well, and there is no other place for it.
         let words: Vec<u64> = crown.to_words().collect();
-        let mut again = Crown::new(16);
-        let spot = |name: &AnyName| match name {
-            AnyName::Narrow([name]) if *name >= 100 => neighbour,
+        let mut again = Crown::new(GROUP * WAYS);
+        let spot_of = |name: &AnyName| match name {
+            AnyName::Narrow([name]) if *name >= 100 => spot(name / 100),
             _ => home,
         };
-        assert!(again.restore(&words, spot));
-        assert_eq!(again.get(home, &[8]), Some(Count::exact(8, 2)));
-        let mut larger = Crown::new(32);
-        let more = [words, vec![0; 48]].concat();
-        assert!(!larger.restore(&more, |_| u64::MAX), "not its bucket");
+        assert!(again.restore(&words, spot_of));
+        assert_eq!(again.get(home, &[8]), Some(Count::exact(10, 2)));
+        let mut larger = Crown::new(2 * GROUP * WAYS);
+        let more = [words, vec![0; 3 * GROUP * WAYS]].concat();
+        assert!(!larger.restore(&more, |_| last), "not its bucket");
         // It stays until what belongs there is heavier.
-        assert_eq!(crown.lightest::<Narrow>(neighbour), 3);
+        assert_eq!(crown.lightest::<Narrow>(last), 4);
         for name in 0..8u64 {
-            crown.admit(neighbour, &[200 + name], Count::exact(20, 1), &mut evicted);
+            crown.admit(last, &[400 + name], Count::exact(20, 1), &mut evicted);
         }
         assert_eq!(crown.get(home, &[8]), None);
-        assert_eq!(crown.lightest::<Narrow>(home), 40);
+    }
+
+    /// A wide name leaves an empty slot when a narrow one takes its place.
+    #[test]
+    fn a_floor_is_never_above_what_is_admitted() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
+        let mut crown = Crown::new(6 * WAYS);
+        let mut evicted = Vec::new();
+        for n in 0..20_000u64 {
+            let (spot, rank) = (rng.random::<u64>(), rng.random_range(1..n / 64 + 4));
+            let (narrow, wide): (Narrow, Wide) = ([n], [n, n, 1, 0]);
+            let count = Count::exact(rank, 1);
+            if rng.random_bool(0.5) {
+                let fits = rank > crown.lightest::<Narrow>(spot);
+                assert_eq!(crown.admits::<Narrow>(spot, rank), fits);
+                if fits {
+                    crown.admit(spot, &narrow, count, &mut evicted);
+                }
+            } else {
+                let fits = rank > crown.lightest::<Wide>(spot);
+                assert_eq!(crown.admits::<Wide>(spot, rank), fits);
+                if fits {
+                    crown.admit(spot, &wide, count, &mut evicted);
+                }
+            }
+            assert!(crown.floor(spot) <= crown.lightest::<Narrow>(spot));
+        }
     }
 
     #[test]
@@ -388,7 +444,7 @@ mod tests {
             crown.admit(1, &[n, 0, 0, 0], Count::exact(1, 1), &mut evicted);
         }
         assert!(
-            evicted.is_empty() && crown.floor() == 1,
+            evicted.is_empty() && crown.lightest::<Narrow>(1) == 1,
             "four fill a bucket of eight"
         );
     }
