@@ -11,6 +11,14 @@ use std::time::Instant;
 
 const AGENT: &str = env!("CARGO_BIN_EXE_crane-agent");
 const ROUNDS: usize = 3;
+const PRODUCT: &str = "crane-agent";
+
+/// Kinds of traffic, packets of each, and the least ratio to tcpdump.
+const KINDS: [(&str, u64, f64); 3] = [
+    ("skewed", 4_000_000, 1.4),
+    ("hostile", 2_000_000, 0.65),
+    ("forged", 2_000_000, 0.6),
+];
 
 /// A program, and how many cores it may use.
 struct Reader {
@@ -37,10 +45,11 @@ fn readers(capture: &str, scratch: &str) -> Vec<Reader> {
             2,
             &["tcpdump", "-r", capture, "-w", "/dev/null"],
         ),
+        reader("cat > /dev/null", 2, &["cat", capture]),
         reader("nfpcapd", 2, &["nfpcapd", "-r", capture, "-w", scratch]),
         reader("softflowd", 2, &softflowd),
         reader("softflowd, one core", 1, &softflowd),
-        reader("crane-agent", 2, &agent),
+        reader(PRODUCT, 2, &agent),
         reader("crane-agent --no-sketch", 2, &without),
         reader("crane-agent, one core", 1, &agent),
     ]
@@ -65,7 +74,8 @@ fn run(reader: &Reader) -> Option<f64> {
     ended.success().then(|| start.elapsed().as_secs_f64())
 }
 
-fn measure(kind: &str, packets: u64, folder: &Path) {
+/// Generates a capture and measures all readers. Returns the ratio of the agent to tcpdump.
+fn measure(kind: &str, packets: u64, folder: &Path) -> f64 {
     let capture = folder.join(format!("{kind}.pcap"));
     let capture = capture.to_str().unwrap();
     let packets_text = packets.to_string();
@@ -101,6 +111,8 @@ fn measure(kind: &str, packets: u64, folder: &Path) {
         println!("{:<26} {ratio:>10.2} {rate:>14.2}", reader.name);
     }
     std::fs::remove_file(capture).unwrap();
+    let agent = readers.iter().position(|reader| reader.name == PRODUCT);
+    best[0] / best[agent.unwrap()]
 }
 
 fn main() {
@@ -109,6 +121,15 @@ fn main() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    measure("skewed", 4_000_000, folder.path());
-    measure("hostile", 2_000_000, folder.path());
+    let ratios = KINDS.map(|(kind, packets, _)| measure(kind, packets, folder.path()));
+    println!();
+    let mut is_below = false;
+    for ((kind, _, floor), ratio) in KINDS.into_iter().zip(ratios) {
+        let verdict = if ratio < floor { "BELOW" } else { "ok" };
+        println!("floor: {kind} {ratio:.2} x tcpdump, at least {floor:.2}: {verdict}");
+        is_below |= ratio < floor;
+    }
+    if is_below {
+        std::process::exit(1);
+    }
 }

@@ -81,7 +81,7 @@ pub enum Command {
     Sample {
         /// File to write.
         file: PathBuf,
-        /// Kind of traffic; `skewed` and `hostile` are for measuring speed.
+        /// Kind of traffic; `skewed`, `hostile` and `forged` are for measuring speed.
         #[arg(long, value_enum, default_value_t = Traffic::Office)]
         kind: Traffic,
         /// Number of packets.
@@ -160,6 +160,9 @@ pub struct Replay {
     /// Also count exactly, and show the error of the sketch.
     #[arg(long)]
     pub verify: bool,
+    /// Threads to use at most. The answers do not depend on it. Default: the number of cores.
+    #[arg(short, long, value_name = "N", value_parser = count)]
+    pub jobs: Option<NonZero<usize>>,
     /// Decode only, to measure the cost of the sketch.
     #[arg(long, hide = true)]
     pub no_sketch: bool,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -33,6 +34,11 @@ use crate::traffic::endpoint::KnownNetworks;
 use crate::traffic::question::Question;
 use crate::window::view::{CurrentView, View};
 use crate::window::windows::OnTurn;
+
+/// The number of cores that this process may use.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
 
 /// Exit code of a wrong command line.
 const BAD_USAGE: u8 = 2;
@@ -104,6 +110,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
             .iter()
             .for_each(|on_window| on_window(interface, window, tally));
     });
+    let jobs = args.jobs.map_or_else(cores, NonZero::get);
     let mode = Mode::Replay {
         window: match args.window {
             ReplayWindow::Whole => None,
@@ -114,6 +121,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         serve: args.serve,
         linger,
         sketch: !args.no_sketch,
+        jobs,
     };
     let start = Instant::now();
     let pipeline = Pipeline::start(&config, mode, &Key::of_seed(args.sketch.seed()))?;
@@ -135,7 +143,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
         }
     }
 
-    let mut replay = Replay::new(pipeline, config.capture, args.speed, stop);
+    let mut replay = Replay::new(pipeline, config.capture, args.speed, jobs, stop);
     let (mut files, mut captures) = (Vec::new(), Vec::new());
     let mut reporter = Reporter {
         options,

@@ -4,25 +4,41 @@ use std::io::{self, Read};
 
 use super::damage::Damage;
 use super::input::Input;
+use super::read_ahead::{ROOM, ReadAhead};
 
 /// Size of a read, and least size of the buffer.
 const CHUNK: usize = 256 << 10;
 
 /// The part of a stream that records are parsed from without copying.
 pub struct Buffer {
-    input: Input,
+    source: Source,
     bytes: Vec<u8>,
     start: usize,
     end: usize,
     offset: u64,
 }
 
+/// Where the bytes come from.
+enum Source {
+    Direct(Input),
+    Ahead(ReadAhead),
+}
+
 impl Buffer {
     /// A buffer at the start of `input`.
     pub fn new(input: Input) -> Self {
+        Self::of(Source::Direct(input), CHUNK)
+    }
+
+    /// The same, with a thread that reads ahead.
+    pub fn ahead_of(input: Input) -> io::Result<Self> {
+        Ok(Self::of(Source::Ahead(ReadAhead::start(input)?), 0))
+    }
+
+    fn of(source: Source, size: usize) -> Self {
         Self {
-            input,
-            bytes: vec![0; CHUNK],
+            source,
+            bytes: vec![0; size],
             start: 0,
             end: 0,
             offset: 0,
@@ -66,7 +82,7 @@ impl Buffer {
     /// Returns bytes ahead without consuming them: for a file up to `wanted` bytes, for a
     /// pipe those that have already arrived.
     pub fn ahead(&mut self, wanted: usize) -> Result<&[u8], Damage> {
-        if self.input.length().is_some() {
+        if self.length().is_some() {
             self.peek(wanted)?;
         }
         Ok(&self.bytes[self.start..self.end])
@@ -74,6 +90,16 @@ impl Buffer {
 
     #[cold]
     fn fill(&mut self, wanted: usize) -> Result<(), Damage> {
+        match &mut self.source {
+            Source::Direct(_) => self.fill_directly(wanted),
+            Source::Ahead(_) => self.fill_from_chunks(wanted),
+        }
+    }
+
+    fn fill_directly(&mut self, wanted: usize) -> Result<(), Damage> {
+        let Source::Direct(input) = &mut self.source else {
+            return Ok(());
+        };
         if self.start + wanted > self.bytes.len() || self.start == self.end {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -83,11 +109,36 @@ impl Buffer {
             }
         }
         while self.end - self.start < wanted {
-            match self.input.read(&mut self.bytes[self.end..]) {
+            match input.read(&mut self.bytes[self.end..]) {
                 Ok(0) => break,
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Chunks replace the buffer: only what is left of the one before is copied.
+    fn fill_from_chunks(&mut self, wanted: usize) -> Result<(), Damage> {
+        let Source::Ahead(ahead) = &mut self.source else {
+            return Ok(());
+        };
+        while self.end - self.start < wanted {
+            let Some(mut chunk) = ahead.next()? else {
+                break;
+            };
+            let left = &self.bytes[self.start..self.end];
+            if let Some(start) = ROOM.checked_sub(left.len()) {
+                chunk.bytes[start..ROOM].copy_from_slice(left);
+                (self.start, self.end) = (start, chunk.end);
+                ahead.give_back(std::mem::replace(&mut self.bytes, chunk.bytes));
+            } else {
+                // A record that is larger than a chunk has room before it.
+                let joined = [left, &chunk.bytes[ROOM..chunk.end]].concat();
+                (self.start, self.end) = (0, joined.len());
+                self.bytes = joined;
+                ahead.give_back(chunk.bytes);
             }
         }
         Ok(())
@@ -98,8 +149,20 @@ impl Buffer {
         self.offset
     }
 
-    pub fn input(&self) -> &Input {
-        &self.input
+    /// How much of the file on the disk has been read.
+    pub fn position(&self) -> u64 {
+        match &self.source {
+            Source::Direct(input) => input.position(),
+            Source::Ahead(ahead) => ahead.position(),
+        }
+    }
+
+    /// How long the file on the disk is; unknown for pipes.
+    pub fn length(&self) -> Option<u64> {
+        match &self.source {
+            Source::Direct(input) => input.length(),
+            Source::Ahead(ahead) => ahead.length(),
+        }
     }
 }
 
@@ -110,7 +173,12 @@ mod tests {
     #[test]
     fn records_of_any_length_come_whole_and_in_order() {
         let stream: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
-        let mut buffer = Buffer::new(Input::new(io::Cursor::new(stream.clone())).unwrap());
+        let input = || Input::new(io::Cursor::new(stream.clone())).unwrap();
+        records_come(&stream, Buffer::new(input()));
+        records_come(&stream, Buffer::ahead_of(input()).unwrap());
+    }
+
+    fn records_come(stream: &[u8], mut buffer: Buffer) {
         let lengths = [1, 300_000, 16, CHUNK - 1, CHUNK, CHUNK + 1, 1_000_000, 77];
         let mut passed = 0;
         for length in lengths.into_iter().cycle() {

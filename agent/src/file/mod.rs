@@ -17,6 +17,7 @@ mod interfaces;
 mod order;
 mod pcap;
 mod pcapng;
+mod read_ahead;
 #[cfg(test)]
 mod testing;
 
@@ -29,6 +30,9 @@ use pcap::Pcap;
 use pcapng::Pcapng;
 
 use crate::traffic::packet::{Link, Packet};
+
+/// Size from which on a file is worth a thread that reads ahead.
+const LARGE: u64 = 1 << 20;
 
 /// An interface that packets of a file were captured on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,9 +61,22 @@ impl CaptureFile {
         Self::read(Input::open(path)?)
     }
 
+    /// The same, with a thread that reads ahead if it is a large file. Pipes are read directly, so
+    /// that a packet is not delayed.
+    pub fn open_ahead(path: &Path) -> Result<Self, Damage> {
+        let input = Input::open(path)?;
+        match input.length() {
+            Some(LARGE..) => Self::read_from(Buffer::ahead_of(input)?),
+            _ => Self::read(input),
+        }
+    }
+
     /// Reads a capture from any stream of bytes.
     pub fn read(input: Input) -> Result<Self, Damage> {
-        let mut bytes = Buffer::new(input);
+        Self::read_from(Buffer::new(input))
+    }
+
+    fn read_from(mut bytes: Buffer) -> Result<Self, Damage> {
         let format = if let Some(pcap) = Pcap::open(&mut bytes)? {
             Format::Pcap(pcap)
         } else if let Some(pcapng) = Pcapng::open(&mut bytes)? {
@@ -116,12 +133,12 @@ impl CaptureFile {
     /// How much of the file on the disk has been read; a little ahead of the
     /// packets.
     pub fn position(&self) -> u64 {
-        self.bytes.input().position()
+        self.bytes.position()
     }
 
     /// How long the file on the disk is; unknown for pipes.
     pub fn length(&self) -> Option<u64> {
-        self.bytes.input().length()
+        self.bytes.length()
     }
 }
 

@@ -114,6 +114,8 @@ pub struct Replay<'a> {
     config: config::Capture,
     filter: Option<FileFilter>,
     speed: Speed,
+    /// Whether a thread reads ahead.
+    read_ahead: bool,
     stop: &'a AtomicBool,
     /// Names that are already used.
     names: HashSet<String>,
@@ -129,11 +131,12 @@ pub struct EndedInterface {
 }
 
 impl<'a> Replay<'a> {
-    /// Replays at this speed until `stop` is set.
+    /// Replays at this speed with so many threads until `stop` is set.
     pub fn new(
         pipeline: Pipeline,
         config: config::Capture,
         speed: Speed,
+        jobs: usize,
         stop: &'a AtomicBool,
     ) -> Self {
         Self {
@@ -141,6 +144,7 @@ impl<'a> Replay<'a> {
             filter: config.filter.clone().map(FileFilter::new),
             config,
             speed,
+            read_ahead: jobs > 1,
             stop,
             names: HashSet::new(),
         }
@@ -166,7 +170,11 @@ impl<'a> Replay<'a> {
     }
 
     fn deliver(&mut self, file: &mut ReplayFile) -> Result<(), String> {
-        let mut capture = CaptureFile::open(&file.path).map_err(|damage| damage.to_string())?;
+        let opened = match self.read_ahead {
+            true => CaptureFile::open_ahead(&file.path),
+            false => CaptureFile::open(&file.path),
+        };
+        let mut capture = opened.map_err(|damage| damage.to_string())?;
         let bar = bar(capture.length());
         let mut pace = Pace::new(self.speed);
         while !self.stop.load(Relaxed) {

@@ -7,6 +7,8 @@
 //!   documentation.
 //! - *skewed*: about 1 % as many pairs as packets, in bursts, few of them heavy.
 //! - *hostile*: 60 % as many pairs as packets, so nearly every packet has a new pair.
+//! - *forged*: a flood with forged addresses. 60 % of the packets have random addresses, ports
+//!   and lengths, one in four of them IPv6; the others are of 1,000 pairs, one packet at a time.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -37,6 +39,8 @@ pub enum Traffic {
     Skewed,
     /// Nearly every packet has a new pair.
     Hostile,
+    /// Nearly every packet has random addresses and ports, IPv4 or IPv6.
+    Forged,
 }
 
 /// Writes a capture of `packets` packets.
@@ -54,6 +58,7 @@ pub fn write(path: &Path, kind: Traffic, packets: u64, seed: u64) -> anyhow::Res
             Traffic::Skewed => imix(bursts.next(&mut rng), &mut rng)?,
             Traffic::Hostile if rng.random_bool(0.6) => imix(rng.random(), &mut rng)?,
             Traffic::Hostile => imix(bursts.next(&mut rng), &mut rng)?,
+            Traffic::Forged => forged(&mut rng)?,
         };
         let micros = number * 1_000_000 / RATE;
         let captured = &frame[..frame.len().min(SNAPLEN)];
@@ -187,6 +192,34 @@ fn imix(pair: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u8>, u32)> {
     let payload = [0; SNAPLEN];
     let mut frame = Vec::with_capacity(2 * SNAPLEN);
     builder.write(&mut frame, &payload[..SNAPLEN.min(length as usize) - 42])?;
+    Ok((frame, length))
+}
+
+/// A frame of a flood with forged addresses.
+fn forged(rng: &mut impl Rng) -> anyhow::Result<(Vec<u8>, u32)> {
+    /// Pairs that are not forged.
+    const PAIRS: u32 = 1000;
+    let length = rng.random_range(64..1400);
+    let (from, to) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let builder = PacketBuilder::ethernet2(from, to);
+    let (builder, ports) = if rng.random_bool(0.6) {
+        let ports: (u16, u16) = rng.random();
+        match rng.random_bool(0.25) {
+            true => (builder.ipv6(rng.random(), rng.random(), 64), ports),
+            false => (builder.ipv4(rng.random(), rng.random(), 64), ports),
+        }
+    } else {
+        let pair = rng.random_range(0..PAIRS);
+        let (src, dst) = (0x0a00_0000 + pair % 32, 0xc0a8_0000 + pair / 32);
+        let ports = (1024 + pair as u16, 443);
+        let ends = (src.to_be_bytes(), dst.to_be_bytes());
+        (builder.ipv4(ends.0, ends.1, 64), ports)
+    };
+    let builder = builder.udp(ports.0, ports.1);
+    let payload = [0; SNAPLEN];
+    let head = builder.size(0);
+    let mut frame = Vec::with_capacity(2 * SNAPLEN);
+    builder.write(&mut frame, &payload[..SNAPLEN - head])?;
     Ok((frame, length))
 }
 

@@ -15,18 +15,12 @@ use crate::process::panics;
 use crate::saved::settings::Settings;
 use crate::saved::window::SavedWindow;
 use crate::saved::writer::Saver;
-use crate::traffic::batch::{Batch, Cut};
+use crate::traffic::batch::Cut;
 use crate::traffic::slot::Slot;
 use crate::traffic::tally::{Ignored, Tally};
+use crate::window::run::Run;
 use crate::window::snapshot::InterfaceView;
 use crate::window::windows::{self, Ended, Windows};
-
-/// Working memory that is shared by all interfaces.
-#[derive(Default)]
-pub struct Buffers {
-    slots: Vec<Slot>,
-    batch: Batch,
-}
 
 /// What [`Interface::work`] has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,24 +149,30 @@ impl Interface {
         (&self.windows, &mut self.ring)
     }
 
-    /// Stores a batch or ends the window, if either is due. `pause` is called with the ring every
+    /// Stores batches or ends the window, if either is due. `pause` is called with the ring every
     /// few milliseconds while that takes.
     pub fn work(
         &mut self,
-        buffers: &mut Buffers,
+        run: &mut Run,
         cut: Cut,
         pause: &mut dyn FnMut(&mut RingReader),
     ) -> anyhow::Result<Progress> {
         // Read before the ring: nothing is written after it.
         let ended = self.ring.has_ended();
         let full = self.ring.full_batch();
-        let ready = self.ring.used().min(full);
+        let used = self.ring.used().min(full * run.most_batches());
+        // Whole batches, if there are any.
+        let ready = if used < full {
+            used
+        } else {
+            used - used % full
+        };
         let time = Instant::now();
         if self.windows.clock().is_over(time) && !ended {
             // Packets in the ring belong to the window that ends.
             let mut left = self.ring.used();
             while left > 0 {
-                left = left.saturating_sub(self.store(buffers, left.min(full), pause)?);
+                left = left.saturating_sub(self.store(run, left.min(full), pause)?);
             }
             self.windows.turn_at(time, wall_clock())?;
             return Ok(Progress::Stored);
@@ -185,37 +185,41 @@ impl Interface {
         }
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let due = matches!(cut, Cut::Linger(linger) if since.elapsed() >= linger);
-        if ready == full || ended || due {
-            self.store(buffers, ready, pause)?;
+        if ready >= full || ended || due {
+            self.store(run, ready, pause)?;
             return Ok(Progress::Stored);
         }
         Ok(Progress::Waiting)
     }
 
-    /// Stores the next `count` slots of the ring, and one more if the last edge has two. Returns
-    /// how many were taken.
+    /// Stores the next `count` slots of the ring in batches, and one more if the last edge of a
+    /// batch has two. Returns how many were taken.
     fn store(
         &mut self,
-        buffers: &mut Buffers,
+        run: &mut Run,
         count: usize,
         pause: &mut dyn FnMut(&mut RingReader),
     ) -> anyhow::Result<usize> {
         let start = Instant::now();
-        let Buffers { slots, batch } = buffers;
-        slots.clear();
+        run.clear();
         let held = self.windows.take_held();
         let held_before = usize::from(held.is_some());
         if let Some(edge) = held {
-            Slot::write(&edge, slots);
+            Slot::write(&edge, &mut run.slots);
         }
         // Copied out of the ring, because a window may end in the middle of them.
-        let taken = self.ring.take(slots, count)?;
-        let edges = Slot::edges(slots).count();
+        let mut taken = 0;
+        while taken < count {
+            let batch = (count - taken).min(self.ring.full_batch());
+            taken += self.ring.take(&mut run.slots, batch)?;
+            run.end_batch();
+        }
+        let edges = Slot::edges(&run.slots).count();
         self.being_stored = edges as u64;
         panics::provoke("sketch", &self.name);
         if self.stores {
             let ring = &mut self.ring;
-            let held = self.windows.store(batch, slots, &mut || pause(ring))?;
+            let held = self.windows.store(run, &mut || pause(ring))?;
             self.tally.edges.fetch_add((edges - held) as u64, Relaxed);
         } else {
             self.tally.ignore(Ignored::NotStored, edges as u64);
@@ -224,7 +228,9 @@ impl Interface {
         self.waiting = None;
         // A packet that was held back has been counted with the previous batch.
         let new = edges - held_before;
-        self.tally.batches.record(new, start.elapsed());
+        self.tally
+            .batches
+            .record(new, run.ends.len(), start.elapsed());
         Ok(taken)
     }
 

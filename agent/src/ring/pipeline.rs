@@ -66,6 +66,8 @@ pub enum Mode {
         linger: bool,
         /// Whether packets are stored; otherwise they are only decoded.
         sketch: bool,
+        /// Threads that may be used.
+        jobs: usize,
     },
 }
 
@@ -138,6 +140,7 @@ impl Pipeline {
             publishes: keep_ended || matches!(mode, Mode::Live(..)),
             // A replay ends after a panic, because its answers would not be those of the file.
             live: matches!(mode, Mode::Live(..)),
+            second_thread: matches!(mode, Mode::Replay { jobs: 2.., .. }),
             names: names.clone(),
             lookup: Arc::clone(&lookup),
             snapshot: Arc::clone(&snapshot),
@@ -400,6 +403,7 @@ mod tests {
                 serve,
                 linger: false,
                 sketch: true,
+                jobs: 1,
             };
             let mut pipeline = Pipeline::start(&Config::default(), mode, &Key::of_seed(1)).unwrap();
             for file in ["a", "b"] {

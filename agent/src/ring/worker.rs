@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::edge_ring::{RingReader, WorkerGone};
-use super::interface::{Buffers, Interface, Progress};
+use super::interface::{Interface, Progress};
 use super::live_queries::{LiveQueries, LiveQuery};
 use super::renewal::{Change, WorkerSettings};
 use crate::lookup::Lookup;
@@ -23,6 +23,7 @@ use crate::process::systemd::Watchdog;
 use crate::saved::writer::Saver;
 use crate::traffic::batch::Cut;
 use crate::traffic::names::Names;
+use crate::window::run::Run;
 use crate::window::snapshot::{InterfaceView, Snapshot};
 use crate::window::windows::{Ended, Windows};
 
@@ -127,6 +128,8 @@ pub struct Worker {
     /// Whether packets are live. Then the worker continues after a panic, and moves packets out
     /// of the rings while an operation takes long.
     pub live: bool,
+    /// Whether sketches are stored by two threads.
+    pub second_thread: bool,
     /// Names of networks, if there are any.
     pub names: Option<Arc<Names>>,
     /// What else is known of addresses.
@@ -178,7 +181,7 @@ impl Worker {
     }
 
     fn run_on(&mut self, state: &mut State) -> anyhow::Result<()> {
-        let mut buffers = Buffers::default();
+        let mut run = Run::new(self.second_thread);
         let mut published = Instant::now();
         let mut watchdog = Watchdog::from_environment();
         loop {
@@ -189,7 +192,7 @@ impl Worker {
                 Cut::Linger(_) if queries_are_due => Cut::Linger(Duration::ZERO),
                 cut => cut,
             };
-            let stored = self.work(state, &mut buffers, cut)?;
+            let stored = self.work(state, &mut run, cut)?;
             save_due(state)?;
             let done = state.finish && state.interfaces.is_empty();
             let is_time = published.elapsed() >= PUBLISH_EVERY;
@@ -278,7 +281,7 @@ impl Worker {
     }
 
     /// Works on each interface once. Returns whether packets were stored.
-    fn work(&mut self, state: &mut State, buffers: &mut Buffers, cut: Cut) -> anyhow::Result<bool> {
+    fn work(&mut self, state: &mut State, run: &mut Run, cut: Cut) -> anyhow::Result<bool> {
         let (mut stored, mut at) = (false, 0);
         while at < state.interfaces.len() {
             state.at = Some(at);
@@ -302,7 +305,7 @@ impl Worker {
                 }
             };
             let progress = interface
-                .work(buffers, cut, &mut pause)
+                .work(run, cut, &mut pause)
                 .with_context(|| interface.name().to_owned())?;
             stored |= progress == Progress::Stored;
             if progress == Progress::Drained {

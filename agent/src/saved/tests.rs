@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use crane_model::Secret;
+use crane_model::{Scratch, Secret};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -63,9 +63,9 @@ impl Made {
                 Slot::write(&edge, &mut slots);
             }
         }
-        let mut batch = Batch::default();
+        let (mut batch, mut scratch) = (Batch::default(), Scratch::default());
         batch.fold(self.blueprint.secret(), &slots, 1);
-        sketches.store(&mut batch, &mut || {}).unwrap();
+        sketches.store(&mut batch, &mut scratch).unwrap();
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use crane_model::Secret;
+use crane_model::{Scratch, Secret};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -14,6 +14,7 @@ use super::*;
 use crate::config::size::Size;
 use crate::sketches::fan_lists::{FanList, NotableKind};
 use crate::sketches::fans::Direction;
+use crate::traffic::batch::Batch;
 use crate::traffic::edge::Edge;
 use crate::traffic::slot::Slot;
 
@@ -103,7 +104,7 @@ fn store(stream: &Stream, memory: u64, seed: u64) -> Sketches {
     let mut sketches = blueprint
         .build(&budget, 0, Sampling::new(1, Arc::default(), 0))
         .unwrap();
-    let mut batch = Batch::default();
+    let (mut batch, mut scratch) = (Batch::default(), Scratch::default());
     for packets in stream.chunks(4096) {
         let mut slots = Vec::new();
         for (src, dst) in packets {
@@ -116,7 +117,7 @@ fn store(stream: &Stream, memory: u64, seed: u64) -> Sketches {
             Slot::write(&edge, &mut slots);
         }
         batch.fold(blueprint.secret(), &slots, 1);
-        sketches.store(&mut batch, &mut || {}).unwrap();
+        sketches.store(&mut batch, &mut scratch).unwrap();
     }
     sketches
 }

@@ -22,6 +22,7 @@ mod service_answers;
 mod service_split;
 #[cfg(test)]
 mod service_tests;
+pub mod storing;
 pub mod weights;
 
 use std::cmp::Reverse;
@@ -30,15 +31,14 @@ use std::sync::Arc;
 use crane_model::crane::SketchDetails;
 use crane_model::device::OpenDevice;
 use crane_model::name::{AnyName, Name, Narrow, Wide};
-use crane_model::{Crane, Flow, Profile, Scratch, Secret};
+use crane_model::{Crane, Flow, Profile, Secret};
 
 use crate::config;
 use crate::sketches::budget::Budget;
 use crate::sketches::fans::Fans;
-use crate::sketches::pair_services::{Kind, PairServices, Record};
+use crate::sketches::pair_services::{PairServices, Record};
 use crate::sketches::parts::{put_part, take_part};
 use crate::sketches::sampling::Sampling;
-use crate::traffic::batch::{Batch, FoldedPairs};
 use crate::traffic::edge::Pair;
 use crate::traffic::service::Service;
 
@@ -283,50 +283,6 @@ impl Sketches {
     pub fn unsampled(&self) -> u64 {
         self.sampling.unsampled()
     }
-
-    /// Stores a batch in all sketches. `pause` is called every few milliseconds while that takes.
-    pub fn store(&mut self, batch: &mut Batch, pause: &mut dyn FnMut()) -> crane_model::Result<()> {
-        let Batch {
-            pairs,
-            nodes,
-            scratch,
-        } = batch;
-        nodes.fold(&self.secret, pairs);
-        self.fans.store(pairs, nodes);
-        self.services.store_with(nodes.services(), scratch, pause)?;
-        self.store_pairs(&pairs.narrow, scratch, pause)?;
-        self.store_pairs(&pairs.wide, scratch, pause)?;
-        self.sources
-            .store_with(nodes.narrow.sources(), scratch, pause)?;
-        self.sources
-            .store_with(nodes.wide.sources(), scratch, pause)?;
-        let destinations = &mut self.destinations;
-        destinations.store_with(nodes.narrow.destinations(), scratch, pause)?;
-        destinations.store_with(nodes.wide.destinations(), scratch, pause)
-    }
-
-    /// Stores pairs, and the services of those that are known by name.
-    fn store_pairs<N: Kind>(
-        &mut self,
-        pairs: &FoldedPairs<N>,
-        scratch: &mut Scratch,
-        pause: &mut dyn FnMut(),
-    ) -> crane_model::Result<()> {
-        let were_exact = self.pairs.is_exact();
-        self.pairs.store_with(pairs.arrivals(), scratch, pause)?;
-        let services = &mut self.pair_services;
-        if were_exact {
-            services.store(pairs);
-            if !self.pairs.is_exact() {
-                services.keep_named(&self.pairs);
-            }
-        } else {
-            let named = scratch.named().iter();
-            services.store_some(pairs, named.map(|at| *at as usize));
-            scratch.forgotten().for_each(|name| services.forget(name));
-        }
-        Ok(())
-    }
 }
 
 /// What a sketch holds of a name.
@@ -340,7 +296,10 @@ fn stored<K>(crane: &Crane, name: AnyName, key: K) -> crane_model::Result<Flow<K
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crane_model::Scratch;
+
     use crate::config::size::Size;
+    use crate::traffic::batch::Batch;
     use crate::traffic::edge::Edge;
     use crate::traffic::slot::Slot;
 
@@ -375,7 +334,7 @@ mod tests {
         let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
         let budget = Budget::new(&config, 1, 2, blueprint.least()).unwrap();
         let mut sketches = blueprint.build(&budget, 0, Sampling::none()).unwrap();
-        let mut batch = Batch::default();
+        let (mut batch, mut scratch) = (Batch::default(), Scratch::default());
         for round in 0..3u32 {
             let mut slots = Vec::new();
             for n in 0..4000 {
@@ -391,7 +350,7 @@ mod tests {
                 }
             }
             batch.fold(blueprint.secret(), &slots, 1);
-            sketches.store(&mut batch, &mut || {}).unwrap();
+            sketches.store(&mut batch, &mut scratch).unwrap();
         }
         assert!(sketches.is_exact());
         let [destinations, _] = sketches.nodes(fans::Direction::Into);
@@ -417,7 +376,8 @@ mod tests {
         let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
         let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();
         let mut sketches = blueprint.build(&budget, 0, Sampling::none()).unwrap();
-        let (mut batch, mut slots) = (Batch::default(), Vec::new());
+        let (mut batch, mut scratch) = (Batch::default(), Scratch::default());
+        let mut slots = Vec::new();
         let size = 4096;
         for round in 0..20u32 {
             slots.clear();
@@ -438,16 +398,17 @@ mod tests {
                 Slot::write(&edge, &mut slots);
             }
             batch.fold(blueprint.secret(), &slots, 1);
-            sketches.store(&mut batch, &mut || {}).unwrap();
+            sketches.store(&mut batch, &mut scratch).unwrap();
         }
-        let taken = batch.memory_bytes() + slots.capacity() * size_of::<Slot>();
+        let working = batch.memory_bytes() + scratch.memory_bytes();
+        let taken = working + slots.capacity() * size_of::<Slot>();
         let most = size * Batch::BYTES_PER_SLOT;
         assert!(taken <= most && 2 * taken > most, "{taken} of {most}");
     }
 
     /// One source, 40,000 destinations.
     fn fill(blueprint: &Blueprint, sketches: &mut Sketches, memory: u64) {
-        let mut batch = Batch::default();
+        let (mut batch, mut scratch) = (Batch::default(), Scratch::default());
         for round in 0..20u32 {
             let mut slots = Vec::new();
             for n in 0..2000 {
@@ -461,7 +422,7 @@ mod tests {
                 Slot::write(&edge, &mut slots);
             }
             batch.fold(blueprint.secret(), &slots, 1);
-            sketches.store(&mut batch, &mut || {}).unwrap();
+            sketches.store(&mut batch, &mut scratch).unwrap();
             let weight = sketches.memory_bytes() as u64;
             assert!(weight <= memory, "{weight} > {memory}");
         }

@@ -11,13 +11,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::*;
 use crate::config::size::Size;
 use crate::sketches::fans::Direction;
+use crate::traffic::batch::Batch;
 use crate::traffic::edge::Edge;
 use crate::traffic::endpoint::{Between, Endpoint, KnownNetworks};
 use crate::traffic::protocol::Protocol;
 use crate::traffic::service::filter::ServiceFilter;
 use crate::traffic::slot::Slot;
 use crate::traffic::tally::{Ignored, Tally};
-use crane_model::Amount;
+use crane_model::{Amount, Scratch};
 
 /// Packets of a stream, in their order.
 type Packets = Vec<(Pair, Service, u32)>;
@@ -110,7 +111,7 @@ impl Made {
             Slot::write(&edge, &mut slots);
         }
         batch.fold(self.blueprint.secret(), &slots, self.scale);
-        sketches.store(batch, &mut || {}).unwrap();
+        sketches.store(batch, &mut Scratch::default()).unwrap();
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crane_model::fold::Fold;
 use crane_model::name::{AnyName, Narrow, Wide};
-use crane_model::{Arrival, Scratch, Secret};
+use crane_model::{Arrival, Secret};
 
 use super::slot::Slot;
 use crate::traffic::edge::Ends;
@@ -28,8 +28,6 @@ const RECENT: usize = 64;
 pub struct Batch {
     pub pairs: Pairs,
     pub nodes: Nodes,
-    /// Working memory of the sketches.
-    pub scratch: Scratch,
 }
 
 /// Packets aggregated by source and destination.
@@ -39,13 +37,19 @@ pub struct Pairs {
     pub narrow: FoldedPairs<Narrow>,
     /// Between IPv6 addresses.
     pub wide: FoldedPairs<Wide>,
-    /// Packets in the batch, scaled if sampled.
+    pub totals: Totals,
+    /// Number of packets that each sampled packet stands for.
+    scale: u64,
+}
+
+/// The sum of all packets of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Totals {
+    /// Packets, scaled if sampled.
     pub packets: u64,
     pub bytes: u64,
     /// Time of the latest packet.
     pub latest: u64,
-    /// Number of packets that each sampled packet stands for.
-    scale: u64,
 }
 
 /// The same packets aggregated by source, by destination and by service.
@@ -111,21 +115,16 @@ type MakeIds<N> = fn(&Secret, &[N], &mut Vec<u64>);
 
 impl Batch {
     /// Most bytes that storing takes besides the sketches, per slot of a batch: all of
-    /// this, and the slots.
+    /// this, the working memory of the sketches, and the slots.
     pub const BYTES_PER_SLOT: usize = 1024;
 
     pub fn memory_bytes(&self) -> usize {
-        let Self {
-            pairs,
-            nodes,
-            scratch,
-        } = self;
+        let Self { pairs, nodes } = self;
         pairs.narrow.memory_bytes()
             + pairs.wide.memory_bytes()
             + nodes.narrow.memory_bytes()
             + nodes.wide.memory_bytes()
             + nodes.services.memory_bytes()
-            + scratch.memory_bytes()
     }
 
     /// Aggregates packets by pair. Each packet counts `scale` times.
@@ -134,17 +133,18 @@ impl Batch {
         let pairs = &mut self.pairs;
         pairs.narrow.clear();
         pairs.wide.clear();
-        (pairs.packets, pairs.bytes, pairs.latest) = (0, 0, 0);
+        let mut totals = Totals::default();
         pairs.scale = scale;
         for edge in Slot::edges(slots) {
             match edge.name {
                 AnyName::Narrow(name) => pairs.narrow.push(name, edge.service, edge.bytes),
                 AnyName::Wide(name) => pairs.wide.push(name, edge.service, edge.bytes),
             }
-            pairs.packets += scale;
-            pairs.bytes += u64::from(edge.bytes) * scale;
-            pairs.latest = pairs.latest.max(edge.time);
+            totals.packets += scale;
+            totals.bytes += u64::from(edge.bytes) * scale;
+            totals.latest = totals.latest.max(edge.time);
         }
+        pairs.totals = totals;
         pairs.narrow.fold(secret, Secret::ids_narrow, scale);
         pairs.wide.fold(secret, Secret::ids_wide, scale);
     }
@@ -382,7 +382,7 @@ mod tests {
                 *bytes += 3 * u64::from(n);
             }
             batch.fold(&secret, &slots, 3);
-            let Batch { pairs, nodes, .. } = &mut batch;
+            let Batch { pairs, nodes } = &mut batch;
             nodes.fold(&secret, pairs);
             let narrow = pairs.narrow.arrivals().iter();
             let narrow = narrow.map(|a| (AnyName::Narrow(a.name), (a.packets, a.bytes)));
@@ -391,7 +391,7 @@ mod tests {
             let folded: Vec<_> = narrow.chain(wide).collect();
             assert_eq!(folded.len(), truth.len(), "no pair twice");
             assert_eq!(folded.into_iter().collect::<BTreeMap<_, _>>(), truth);
-            assert_eq!(pairs.packets, 3 * u64::from(size));
+            assert_eq!(pairs.totals.packets, 3 * u64::from(size));
             assert_eq!(nodes.narrow.ends().count(), pairs.narrow.arrivals().len());
             for (pair, ends) in pairs.narrow.arrivals().iter().zip(nodes.narrow.ends()) {
                 let names = [pair.name.source(), pair.name.destination()];
@@ -406,8 +406,8 @@ mod tests {
                     let wide = wide.iter().map(|a| packets(a.packets, a.bytes));
                     narrow.sum::<u64>() + wide.sum::<u64>()
                 };
-                assert_eq!(sum(|packets, _| packets), pairs.packets);
-                assert_eq!(sum(|_, bytes| bytes), pairs.bytes);
+                assert_eq!(sum(|packets, _| packets), pairs.totals.packets);
+                assert_eq!(sum(|_, bytes| bytes), pairs.totals.bytes);
                 assert!(narrow.len() <= 64, "folded again by node");
             }
             let services = nodes.services();
@@ -416,7 +416,7 @@ mod tests {
                 let of = (0..size).filter(|n| one.name == [u64::from(service(*n).code())]);
                 assert_eq!(one.packets, 3 * of.count() as u64);
             }
-            assert_eq!(pairs.latest, u64::from(size.saturating_sub(1)));
+            assert_eq!(pairs.totals.latest, u64::from(size.saturating_sub(1)));
         }
     }
 }

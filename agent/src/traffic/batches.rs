@@ -28,11 +28,12 @@ pub struct Histogram {
 }
 
 impl Batches {
-    /// Adds a batch.
-    pub fn record(&self, edges: usize, took: Duration) {
-        count(&EDGES, &self.edges, edges as f64);
+    /// Adds this many batches of the same size that were stored together.
+    pub fn record(&self, edges: usize, batches: usize, took: Duration) {
+        let (number, each) = (batches as u64, batches.max(1) as f64);
+        count(&EDGES, &self.edges, edges as f64 / each, number);
         self.edges_sum.fetch_add(edges as u64, Relaxed);
-        count(&SECONDS, &self.seconds, took.as_secs_f64());
+        count(&SECONDS, &self.seconds, took.as_secs_f64() / each, number);
         let took = took.as_nanos() as u64;
         self.nanoseconds_sum.fetch_add(took, Relaxed);
     }
@@ -47,10 +48,10 @@ impl Batches {
     }
 }
 
-/// Counts a value in its bucket. The last bucket is for all larger values.
-fn count(ends: &[f64], counts: &[AtomicU64], value: f64) {
+/// Counts a value so many times in its bucket. The last bucket is for all larger values.
+fn count(ends: &[f64], counts: &[AtomicU64], value: f64, times: u64) {
     let at = ends.partition_point(|end| *end < value);
-    counts[at].fetch_add(1, Relaxed);
+    counts[at].fetch_add(times, Relaxed);
 }
 
 fn histogram(ends: &[f64], counts: &[AtomicU64], sum: f64) -> Histogram {
@@ -80,7 +81,7 @@ mod tests {
     fn each_bucket_has_all_that_are_not_above_it() {
         let batches = Batches::default();
         for edges in [1, 8, 9, 20_000] {
-            batches.record(edges, Duration::from_millis(2));
+            batches.record(edges, 1, Duration::from_millis(2));
         }
         let edges = batches.edges();
         assert_eq!(edges.buckets[..3], [(1.0, 1), (8.0, 2), (64.0, 3)]);

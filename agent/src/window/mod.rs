@@ -6,10 +6,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`windows`] | the windows of one interface, and when the next one begins |
+//! | [`run`] | storing batches in them, by one thread or two |
 //! | [`WindowClock`], [`WallWindows`], [`PacketTime`] | what turns them |
 //! | [`lists`], [`list`], [`keys`], [`info`], [`estimate`] | its lists and their rows |
 //! | [`answer`], [`services`] | answers to questions |
-//! | [`answer`] | answers to questions |
 //! | [`rates`] | how fast everything is now that is known by name |
 //! | [`state`] | its times and totals |
 //! | [`snapshot`], [`view`] | what readers see of all interfaces, and how that is shown |
@@ -27,6 +27,7 @@ pub mod list;
 pub mod lists;
 mod packet_time;
 pub mod rates;
+pub mod run;
 pub mod services;
 pub mod snapshot;
 pub mod state;
@@ -43,7 +44,7 @@ pub use wall_windows::WallWindows;
 
 use crate::lookup::Lookup;
 use crate::sketches::Sketches;
-use crate::traffic::batch::Batch;
+use crate::traffic::batch::Totals;
 use crate::traffic::names::Names;
 use crate::traffic::packet::NO_TIME;
 
@@ -116,12 +117,11 @@ impl Window {
         }
     }
 
-    /// Stores a batch. `pause` is called every few milliseconds while that takes.
-    pub fn store(&mut self, batch: &mut Batch, pause: &mut dyn FnMut()) -> crane_model::Result<()> {
-        self.latest = self.latest.max(batch.pairs.latest);
-        self.packets += batch.pairs.packets;
-        self.bytes += batch.pairs.bytes;
-        self.sketches.store(batch, pause)
+    /// Adds the totals of a batch whose packets are stored in the sketches.
+    fn count(&mut self, batch: &Totals) {
+        self.latest = self.latest.max(batch.latest);
+        self.packets += batch.packets;
+        self.bytes += batch.bytes;
     }
 
     /// Whether it would end after `time`.

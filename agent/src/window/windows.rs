@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::exact::ExactCounts;
 use super::groups::Groups;
+use super::run::Run;
 use super::snapshot::{EndedView, InterfaceView};
 use super::state::Figures;
 use super::{Assignment, Bounds, WallWindows, Window, WindowClock};
@@ -16,7 +17,6 @@ use crate::saved::window::SavedWindow;
 use crate::sketches::Blueprint;
 use crate::sketches::budget::Budget;
 use crate::sketches::sampling::Sampling;
-use crate::traffic::batch::Batch;
 use crate::traffic::edge::Edge;
 use crate::traffic::names::Names;
 use crate::traffic::slot::Slot;
@@ -56,30 +56,30 @@ pub struct Options {
 /// All windows of an interface.
 pub struct Windows {
     interface: String,
-    current: Window,
+    pub(super) current: Window,
     last: Option<Arc<Window>>,
     /// The window over all packets, if the current one is not that.
-    whole: Option<Window>,
-    exact: Option<ExactCounts>,
+    pub(super) whole: Option<Window>,
+    pub(super) exact: Option<ExactCounts>,
     on_turn: Option<OnTurn>,
     names: Option<Arc<Names>>,
     lookup: Arc<Lookup>,
     /// Traffic between named networks since the start, if there are names.
-    groups: Option<Groups>,
+    pub(super) groups: Option<Groups>,
     clock: WindowClock,
     /// A packet whose window depends on the time of the next packet.
     held: Option<Edge>,
     /// Windows begun so far.
     begun: u64,
     /// Layers added since the start.
-    expansions: usize,
+    pub(super) expansions: usize,
     /// Packets that each stored packet stands for.
-    scale: u64,
+    pub(super) scale: u64,
     /// Counts packets that are not sampled.
     tally: Arc<Tally>,
     /// Value of that counter when the current window began.
     unsampled: u64,
-    blueprint: Arc<Blueprint>,
+    pub(super) blueprint: Arc<Blueprint>,
     budget: Budget,
 }
 
@@ -201,15 +201,10 @@ impl Windows {
         self.held.take()
     }
 
-    /// Stores packets in the windows they belong to. The last one may be held back; returns how
-    /// many were. `pause` is called every few milliseconds while that takes.
-    pub fn store(
-        &mut self,
-        batch: &mut Batch,
-        slots: &[Slot],
-        pause: &mut dyn FnMut(),
-    ) -> anyhow::Result<usize> {
-        self.store_before(batch, slots, None, pause)?;
+    /// Stores the packets of a run in the windows they belong to. The last one may be held back;
+    /// returns how many were. `pause` is called every few milliseconds while that takes.
+    pub fn store(&mut self, run: &mut Run, pause: &mut dyn FnMut()) -> anyhow::Result<usize> {
+        self.store_before(run, None, pause)?;
         Ok(usize::from(self.held.is_some()))
     }
 
@@ -217,73 +212,57 @@ impl Windows {
     /// long as that is not known, the last packet may be held back.
     fn store_before(
         &mut self,
-        batch: &mut Batch,
-        slots: &[Slot],
+        run: &mut Run,
         after: Option<u64>,
         pause: &mut dyn FnMut(),
     ) -> anyhow::Result<()> {
+        let Run {
+            slots,
+            ends,
+            memory,
+        } = run;
         if let (WindowClock::Never, Some(first)) = (&self.clock, Slot::edges(slots).next()) {
             self.current.start = self.current.start.min(first.time);
         }
-        if !matches!(self.clock, WindowClock::Packets(_)) {
-            return self.store_now(batch, slots, pause);
-        }
-        let (mut from, mut rest) = (slots, slots);
-        while let Some((edge, behind)) = Slot::split_first(rest) {
-            let before = &from[..from.len() - rest.len()];
-            let next = Slot::edges(behind).next().map(|next| next.time);
-            match self.clock.place(edge.time, next.or(after)) {
-                Assignment::Current => {}
-                Assignment::First(window) => {
-                    (self.current.start, self.current.end) = (window.start, Some(window.end));
-                    if let Some(whole) = &mut self.whole {
-                        whole.start = window.start;
+        // Batches of the current window that are not stored yet, and where the next one begins.
+        let (mut batches, mut begin) = (Vec::with_capacity(ends.len()), 0);
+        for end in ends {
+            let (mut from, mut rest) = (&slots[begin..*end], &slots[begin..*end]);
+            begin = *end;
+            if !matches!(self.clock, WindowClock::Packets(_)) {
+                rest = &[];
+            }
+            while let Some((edge, behind)) = Slot::split_first(rest) {
+                let before = &from[..from.len() - rest.len()];
+                let next = Slot::edges(behind).next().map(|next| next.time);
+                match self.clock.place(edge.time, next.or(after)) {
+                    Assignment::Current => {}
+                    Assignment::First(window) => {
+                        (self.current.start, self.current.end) = (window.start, Some(window.end));
+                        if let Some(whole) = &mut self.whole {
+                            whole.start = window.start;
+                        }
+                    }
+                    Assignment::Next(window) => {
+                        batches.push(before);
+                        self.store_batches(memory, &batches, pause)?;
+                        batches.clear();
+                        self.turn(window)?;
+                        from = rest;
+                    }
+                    // It begins the next batch.
+                    Assignment::Unknown => {
+                        begin = *end - rest.len();
+                        from = before;
+                        break;
                     }
                 }
-                Assignment::Next(window) => {
-                    self.store_now(batch, before, pause)?;
-                    self.turn(window)?;
-                    from = rest;
-                }
-                Assignment::Unknown => {
-                    self.held = Some(edge);
-                    return self.store_now(batch, before, pause);
-                }
+                rest = behind;
             }
-            rest = behind;
+            batches.push(from);
         }
-        self.store_now(batch, from, pause)
-    }
-
-    fn store_now(
-        &mut self,
-        batch: &mut Batch,
-        slots: &[Slot],
-        pause: &mut dyn FnMut(),
-    ) -> anyhow::Result<()> {
-        if slots.is_empty() {
-            return Ok(());
-        }
-        batch.fold(self.blueprint.secret(), slots, self.scale);
-        let expansions = self.current.sketches.pairs.expansions();
-        self.current.store(batch, pause)?;
-        if let Some(whole) = &mut self.whole {
-            whole.store(batch, pause)?;
-        }
-        if let Some(exact) = &mut self.exact {
-            exact.count(&batch.pairs);
-        }
-        if let Some(groups) = &mut self.groups {
-            groups.count(&batch.pairs);
-        }
-        let pairs = &self.current.sketches.pairs;
-        let grown = pairs.expansions() - expansions;
-        if grown > 0 {
-            self.expansions += grown;
-            let bytes = pairs.memory_bytes();
-            tracing::debug!(interface = self.interface, bytes, "the sketch has grown");
-        }
-        Ok(())
+        self.held = Slot::edges(&slots[begin..]).next();
+        self.store_batches(memory, &batches, pause)
     }
 
     /// Ends the window `now`, which is `wall` by the wall clock, if windows follow the clock.
@@ -432,10 +411,11 @@ impl Windows {
     pub fn close(&mut self) -> anyhow::Result<u64> {
         let held = self.held.take();
         if let Some(edge) = held {
-            let mut slots = Vec::new();
-            Slot::write(&edge, &mut slots);
+            let mut run = Run::default();
+            Slot::write(&edge, &mut run.slots);
+            run.end_batch();
             // No packet follows, so its own time decides.
-            self.store_before(&mut Batch::default(), &slots, Some(edge.time), &mut || {})?;
+            self.store_before(&mut run, Some(edge.time), &mut || {})?;
         }
         match (&self.clock, self.current.end) {
             _ if self.current.packets == 0 => {}

@@ -57,8 +57,8 @@ fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
     let mut slots = Vec::new();
     (0..4).for_each(|_| Slot::write(&edge, &mut slots));
     writer.push(&mut slots);
-    let mut buffers = Buffers::default();
-    let work = interface.work(&mut buffers, Cut::Count, &mut |_| {});
+    let mut run = Run::new(false);
+    let work = interface.work(&mut run, Cut::Count, &mut |_| {});
     assert_eq!(work.unwrap(), Progress::Stored);
     assert_eq!(tally.edges.load(Relaxed), 4);
     assert_eq!(interface.windows.last().unwrap().packets, 4);
