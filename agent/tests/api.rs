@@ -154,7 +154,11 @@ fn the_watch_list_and_the_last_window_are_exported() {
     let lines = text
         .lines()
         .filter(|line| line.starts_with("crane_flow_estimate_packets{"));
-    assert_eq!(lines.count(), 3, "a pair that is configured twice has one series");
+    assert_eq!(
+        lines.count(),
+        3,
+        "a pair that is configured twice has one series"
+    );
     assert_eq!(
         watched("::ffff:10.0.0.8"),
         Some(0.0),
@@ -170,7 +174,11 @@ fn the_watch_list_and_the_last_window_are_exported() {
     let hitters = text
         .lines()
         .filter(|line| line.starts_with("crane_heavy_hitter_packets{"));
-    assert_eq!(hitters.count(), 1, "a pair that was heavy before is not exported");
+    assert_eq!(
+        hitters.count(),
+        1,
+        "a pair that was heavy before is not exported"
+    );
     assert!(
         text.lines()
             .any(|line| line.starts_with("process_resident_memory_bytes "))

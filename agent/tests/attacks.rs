@@ -132,7 +132,7 @@ fn pairs_that_crowd_one_part_of_the_table_take_no_more_time() {
     }
 }
 
-/// Nine pairs of one crown bucket: only eight can be counted by name.
+/// Nine pairs of one bucket of the crown, which has eight slots.
 #[test]
 fn a_heavy_pair_cannot_be_hidden_without_the_key() {
     let codes = known_codes();

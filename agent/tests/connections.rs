@@ -155,9 +155,10 @@ fn a_thousand_queries_a_second_cost_no_packet() {
     };
 
     let mut sender = cable.send("cable", &capture, RATE, TIMES);
-    eventually("enough pairs for estimates instead of exact answers", || {
-        (counters().0 > 0.8 * f64::from(PAIRS)).then_some(())
-    });
+    eventually(
+        "enough pairs for estimates instead of exact answers",
+        || (counters().0 > 0.8 * f64::from(PAIRS)).then_some(()),
+    );
     let (asked, waiting) = mpsc::channel::<UnixStream>();
     let reader = thread::spawn(move || {
         let answers = waiting.into_iter().map(|mut stream| {

@@ -75,7 +75,11 @@ fn a_filter_applies_to_files_and_the_flag_overrides_the_configuration() {
     let flag = [config[0], config[1], "--filter", "dst host 10.0.0.4"];
     assert_eq!(counted(&replay(&path, &flag, &variable)), (7, 1));
     let none = replay(&path, &["--filter", "tcp"], &[]);
-    assert_eq!(counted(&none), (0, 0), "the file is still read and reported");
+    assert_eq!(
+        counted(&none),
+        (0, 0),
+        "the file is still read and reported"
+    );
 
     // The first window begins with the first packet that matches.
     let args = ["--filter", "src host 10.0.0.3", "--window", "60s"];

@@ -78,7 +78,11 @@ fn missing_interfaces_are_waited_for() {
     cable.plug_second();
     let took = captured(&cable, "second");
     assert!(took < MOMENT, "{took:?}");
-    assert_eq!(ready(&cable), "waiting for: cable\n", "an interface that is configured by name is waited for");
+    assert_eq!(
+        ready(&cable),
+        "waiting for: cable\n",
+        "an interface that is configured by name is waited for"
+    );
     cable.plug();
     let took = captured(&cable, "cable");
     assert!(took < MOMENT, "{took:?}");
@@ -163,7 +167,11 @@ fn an_interface_that_returns_keeps_its_window_and_its_counters() {
     });
     let labels = [("interface", "cable"), ("src", RIGHT), ("dst", LEFT)];
     let heavy = series(&text, "crane_heavy_hitter_packets", &labels);
-    assert_eq!(heavy, Some(before / 2.0 + 10.0), "packets before and after are in one window");
+    assert_eq!(
+        heavy,
+        Some(before / 2.0 + 10.0),
+        "packets before and after are in one window"
+    );
     let now = of(&cable, "crane_window_start_timestamp_seconds", "cable");
     assert_eq!(began, now);
 }

@@ -177,7 +177,10 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(start.elapsed() < LONGEST_WAIT, "no {what} within the time limit");
+        assert!(
+            start.elapsed() < LONGEST_WAIT,
+            "no {what} within the time limit"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
