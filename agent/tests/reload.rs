@@ -1,5 +1,4 @@
-//! SIGHUP: a running agent reads its configuration again and replaces only the parts that
-//! changed.
+//! SIGHUP: a running agent reads its configuration again and replaces only what changed.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,5 +1,5 @@
-//! The unit file is valid for systemd, and the agent reports its state to systemd. `make
-//! test-boot` tests both with a real systemd.
+//! The unit file is valid for systemd, and the agent reports its state to systemd.
+//! `make test-boot` tests both with a real systemd.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -172,8 +172,11 @@ fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_reporte
     ] {
         let saved = eval(&[path, "--methods", method, "--save-state", state]);
         let size = std::fs::metadata(state).unwrap().len();
-        let told = row(&saved, method)["memory_bytes"].as_u64().unwrap();
-        assert!(size <= told + 4096, "{method}: {size} bytes for {told}");
+        let reported = row(&saved, method)["memory_bytes"].as_u64().unwrap();
+        assert!(
+            size <= reported + 4096,
+            "{method}: {size} bytes for {reported}"
+        );
         let loaded = eval(&[path, "--methods", method, "--load-state", state]);
         for field in ["are", "aae", "bands", "top100_recall", "absent_mean"] {
             assert_eq!(

@@ -221,7 +221,7 @@ fn every_true_count_is_inside_the_guaranteed_bounds() {
 #[test]
 fn edges_with_packets_of_one_size_are_answered_with_that_size() {
     let profile = profile();
-    let mut told = 0;
+    let mut estimated = 0;
     for seed in 0..12 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(100 + seed);
         let secret = Secret::from_seed(seed);
@@ -243,10 +243,10 @@ fn edges_with_packets_of_one_size_are_answered_with_that_size() {
                 (mean / size - 1.0).abs() < 0.1,
                 "{mean} bytes a packet, not {size}: {flow:?}"
             );
-            told += usize::from(!flow.bytes.is_exact());
+            estimated += usize::from(!flow.bytes.is_exact());
         }
     }
-    assert!(told > 100, "{told} edges with estimated bytes");
+    assert!(estimated > 100, "{estimated} edges with estimated bytes");
 }
 
 /// Two names with the same id under seed 1. Such a pair is found by search in a minute.

@@ -179,11 +179,7 @@ fn a_light_load_is_exact_and_absent_pairs_are_zero() {
             assert!(flow.bytes.is_exact() || !sketch.is_exact());
         }
         let absent = sketch.flow(Edge::new(9_999_999, 1).name()).unwrap();
-        assert_eq!(
-            absent.packets,
-            Amount::exact(0),
-            "it certainly did not occur"
-        );
+        assert_eq!(absent.packets, Amount::exact(0), "did not occur");
         assert_eq!(absent.bytes, Amount::exact(0));
     }
 }
@@ -460,10 +456,7 @@ fn cells_of_known_edges_do_not_raise_the_bound_of_unknown_ones() {
         let names = edges.iter().map(|edge| AnyName::Narrow(edge.name()));
         names.collect()
     };
-    assert!(
-        sketch.most_unnamed().packets >= 200,
-        "some heavy edges have no entry"
-    );
+    assert!(sketch.most_unnamed().packets >= 200, "some have no entry");
     let unknown = sketch.most_unknown(&names(&heavy)).unwrap();
     assert!((1..20).contains(&unknown), "{unknown}");
     // An unknown edge without an entry is detected.
@@ -500,6 +493,6 @@ fn no_unnamed_edge_is_heavier_than_the_bound() {
         let above = sketch
             .named::<Narrow>()
             .filter(|flow| flow.packets.estimate > most);
-        assert!(above.count() >= 50, "the bound is too high: {most}");
+        assert!(above.count() >= 50, "too high: {most}");
     }
 }

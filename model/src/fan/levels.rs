@@ -33,7 +33,7 @@ const FEW_COLUMNS: [usize; 2] = [128, 256];
 /// A memory of fewer words than this is small.
 const SHORT: usize = 4096;
 
-/// Rows of the smallest level. With fewer rows a node could not be told from the others.
+/// Rows of the smallest level. With fewer rows a node could not be distinguished from the others.
 const LEAST_ROWS: usize = 8;
 
 /// Each level has this many times the memory of the next.
