@@ -179,7 +179,7 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         }
         assert!(
             start.elapsed() < LONGEST_WAIT,
-            "no {what} within the time limit"
+            "time limit exceeded: {what}"
         );
         std::thread::sleep(Duration::from_millis(50));
     }
