@@ -1,4 +1,4 @@
-//! Addresses in disguise: what metrics, answers and clients show of them.
+//! Anonymised addresses: what metrics, answers and clients show of them.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -11,7 +11,7 @@ use common::{Running, agent, frame, get, json, series, stderr, write_pcap};
 use etherparse::PacketBuilder;
 use serde_json::Value;
 
-/// Packets between hosts of few networks, so that many become one.
+/// Packets between hosts of few networks, so that several pairs become one.
 const FLOWS: [([u8; 4], [u8; 4], usize); 5] = [
     ([10, 1, 2, 3], [192, 0, 2, 10], 40),
     ([10, 1, 2, 4], [192, 0, 2, 10], 20),
@@ -29,7 +29,7 @@ fn v6_frame() -> Vec<u8> {
     bytes
 }
 
-/// All addresses that must not be seen.
+/// All addresses that must not be shown.
 fn secrets() -> Vec<String> {
     let v4 = FLOWS.iter().flat_map(|(src, dst, _)| [*src, *dst]);
     let v4 = v4.map(|address| IpAddr::from(address).to_string());
@@ -52,9 +52,9 @@ fn serving(folder: &Path, anonymise: &str) -> (Running, u16) {
     common::serving(folder, "small.pcap", &["-c", "agent.toml"])
 }
 
-/// Everything that is served without a question, none of it a secret and no
-/// series there twice; the metrics and the lists.
-fn see(port: u16) -> (String, Value) {
+/// Checks that no answer without parameters shows a real address and that no series is
+/// exported twice. Returns the metrics and the lists.
+fn checked_answers(port: u16) -> (String, Value) {
     let metrics = get(port, "/metrics").unwrap().1;
     let lists = get(port, "/api/v1/heavy-hitters").unwrap().1;
     let interfaces = get(port, "/api/v1/interfaces").unwrap().1;
@@ -79,10 +79,10 @@ fn client(port: u16, args: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn networks_are_added_up() {
+fn pairs_between_networks_are_added_up() {
     let folder = tempfile::tempdir().unwrap();
     let (_agent, port) = serving(folder.path(), "prefix");
-    let (metrics, lists) = see(port);
+    let (metrics, lists) = checked_answers(port);
     let of = |name, labels: &[(&str, &str)]| series(&metrics, name, labels);
     let pair = [("src", "10.1.2.0"), ("dst", "192.0.2.0")];
     assert_eq!(of("crane_heavy_hitter_packets", &pair), Some(67.0));
@@ -104,7 +104,7 @@ fn networks_are_added_up() {
         (&"office".into(), &"other".into())
     );
     assert_eq!(pairs.len(), 4);
-    // A list of one is the first network, not its heaviest host.
+    // A list of length 1 has the heaviest network, not its heaviest host.
     let longer = "/api/v1/heavy-hitters?interface=small.pcap&top=1";
     let longer: Value = serde_json::from_str(&get(port, longer).unwrap().1).unwrap();
     let longer = longer["interfaces"][0]["pairs"].as_array().unwrap();
@@ -128,22 +128,22 @@ fn networks_are_added_up() {
 }
 
 #[test]
-fn pseudonyms_keep_networks_apart_and_can_be_asked_about() {
+fn pseudonyms_distinguish_networks_and_can_be_queried() {
     let folder = tempfile::tempdir().unwrap();
     let (_agent, port) = serving(folder.path(), "keyed");
-    let (metrics, lists) = see(port);
+    let (metrics, lists) = checked_answers(port);
     let pairs = lists["interfaces"][0]["pairs"].as_array().unwrap();
-    assert_eq!(pairs.len(), FLOWS.len() + 1, "no two become one");
+    assert_eq!(pairs.len(), FLOWS.len() + 1, "no two pairs are merged");
     let text = |pair: &Value, key: &str| pair[key].as_str().unwrap().to_owned();
     for (pair, (_, _, count)) in pairs.iter().zip(FLOWS) {
         let (src, dst) = (text(pair, "src"), text(pair, "dst"));
         let labels = [("src", src.as_str()), ("dst", &dst)];
         let exported = series(&metrics, "crane_heavy_hitter_packets", &labels);
         assert_eq!(exported, Some(count as f64));
-        // A question names it as the list does.
+        // A query with the pseudonyms of the list finds the pair.
         let answer = json(&client(port, &["query", "--src", &src, "--dst", &dst]));
         assert_eq!(answer["interfaces"][0]["estimate"]["packets"], count);
-        // And so does the answer that names its peers.
+        // The list of its peers has the same pseudonyms.
         let node = get(
             port,
             &format!("/api/v1/node?ip={src}&interface=small.pcap&top=20"),
@@ -177,7 +177,8 @@ fn pseudonyms_keep_networks_apart_and_can_be_asked_about() {
         (&"office".into(), &"other".into())
     );
 
-    // So can its network be asked about, and any name: 40 + 20 + 7, and 5 more.
+    // Its network and its name can be queried as well: 40 + 20 + 7 packets, and 5 more of
+    // the name.
     let network = format!("{}.0/24", network(0));
     for (src, packets) in [(network.as_str(), 67), ("office", 72)] {
         let sum = json(&client(port, &["query", "--src", src, "--dst", "*"]));
@@ -185,15 +186,15 @@ fn pseudonyms_keep_networks_apart_and_can_be_asked_about() {
         assert_eq!(text(&sum, "src"), src);
     }
 
-    // Whose real addresses are asked about, are others.
+    // A query with real addresses is about other pseudonyms and finds nothing.
     let real = json(&client(
         port,
         &["query", "--src", "10.1.2.3", "--dst", "192.0.2.10"],
     ));
     assert_eq!(real["interfaces"][0]["estimate"]["packets"], 0);
 
-    // In another run all is different.
+    // Another run has other pseudonyms.
     let (_second, port) = serving(folder.path(), "keyed");
-    let (_, again) = see(port);
+    let (_, again) = checked_answers(port);
     assert_ne!(again["interfaces"][0]["pairs"][0]["src"], pairs[0]["src"]);
 }

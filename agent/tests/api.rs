@@ -1,4 +1,4 @@
-//! The HTTP server and its client, as their users see them.
+//! Tests of the HTTP server and its client through their interfaces.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -54,7 +54,7 @@ fn exactly(packets: u64, bytes: u64) -> Value {
 }
 
 #[test]
-fn every_path_answers_and_mistakes_are_named() {
+fn every_path_answers_and_errors_name_the_mistake() {
     let folder = tempfile::tempdir().unwrap();
     let (_agent, port) = serving(folder.path(), "");
     assert_eq!(get(port, "/healthz").unwrap().1, "ok\n");
@@ -78,7 +78,7 @@ fn every_path_answers_and_mistakes_are_named() {
         (&json!("10.0.0.8"), &json!(50))
     );
     assert_eq!(answer["interfaces"][0]["sources"][0]["ip"], "10.0.0.8");
-    // The last of a file ends with its last packet.
+    // The last window of a file ends with its last packet.
     assert_eq!(answer["interfaces"][0]["seconds"], 0.049);
 
     let (_, answer) = ask(port, "/api/v1/flow?src=10.0.0.8&dst=10.0.0.9");
@@ -94,7 +94,7 @@ fn every_path_answers_and_mistakes_are_named() {
     );
     assert_eq!(
         answer["interfaces"][0]["estimate"]["packets"], 0,
-        "nothing came after the end"
+        "no packet arrived after the end"
     );
 
     for (path, code, part) in [
@@ -154,11 +154,15 @@ fn the_watch_list_and_the_last_window_are_exported() {
     let lines = text
         .lines()
         .filter(|line| line.starts_with("crane_flow_estimate_packets{"));
-    assert_eq!(lines.count(), 3, "a pair that is named twice is one series");
+    assert_eq!(
+        lines.count(),
+        3,
+        "a pair that is configured twice has one series"
+    );
     assert_eq!(
         watched("::ffff:10.0.0.8"),
         Some(0.0),
-        "IPv6 that stands for IPv4 is not IPv4"
+        "an IPv4-mapped IPv6 address is not IPv4"
     );
     let of_file = [("interface", "small.pcap")];
     assert_eq!(series(&text, "crane_window_packets", &of_file), Some(50.0));
@@ -170,7 +174,11 @@ fn the_watch_list_and_the_last_window_are_exported() {
     let hitters = text
         .lines()
         .filter(|line| line.starts_with("crane_heavy_hitter_packets{"));
-    assert_eq!(hitters.count(), 1, "who was heavy before is gone");
+    assert_eq!(
+        hitters.count(),
+        1,
+        "a pair that was heavy before is not exported"
+    );
     assert!(
         text.lines()
             .any(|line| line.starts_with("process_resident_memory_bytes "))
@@ -178,14 +186,14 @@ fn the_watch_list_and_the_last_window_are_exported() {
 }
 
 #[test]
-fn query_and_top_ask_over_tcp_and_over_a_socket() {
+fn query_and_top_work_over_tcp_and_over_a_socket() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("api.sock");
     let config = format!("[export]\nsocket = {socket:?}\n");
     let (running, port) = serving(folder.path(), &config);
     for place in [
         format!("127.0.0.1:{port}"),
-        // As the log has it, and as people shorten that.
+        // As in the log, and shortened.
         format!("http://127.0.0.1:{port}/metrics"),
         format!("http://127.0.0.1:{port}/"),
         format!("http://127.0.0.1:{port}"),
@@ -222,7 +230,7 @@ fn query_and_top_ask_over_tcp_and_over_a_socket() {
         stderr(&gone)
     );
 
-    // A socket that was left behind is no obstacle; other files are.
+    // A stale socket is replaced; any other file is refused.
     let (_again, _) = serving(folder.path(), &config);
     let note = folder.path().join("note.txt");
     std::fs::write(&note, "keep me").unwrap();
@@ -250,7 +258,7 @@ fn query_and_top_ask_over_tcp_and_over_a_socket() {
 }
 
 #[test]
-fn who_asks_about_the_last_window_too_early_is_told() {
+fn a_query_about_the_last_window_before_it_exists_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("small.pcap");
     write_pcap(&capture, &vec![frame(address(1), address(2), 8); 100]);
@@ -287,7 +295,7 @@ fn who_asks_about_the_last_window_too_early_is_told() {
 }
 
 #[test]
-fn slow_and_large_requests_cost_nobody_else_anything() {
+fn slow_and_large_requests_do_not_delay_others() {
     let folder = tempfile::tempdir().unwrap();
     let (_agent, port) = serving(folder.path(), "");
     // Many connections, none of which finishes a request.
@@ -312,7 +320,7 @@ fn slow_and_large_requests_cost_nobody_else_anything() {
     let _ = slow[0].read_to_string(&mut rest);
     assert!(
         start.elapsed() < Duration::from_secs(15),
-        "who is slow is shown out"
+        "a slow connection is closed"
     );
     drop(slow);
 
@@ -321,7 +329,7 @@ fn slow_and_large_requests_cost_nobody_else_anything() {
         "GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "a".repeat(100_000)
     );
-    // The server may hang up while we are still talking.
+    // The server may close the connection before the request is complete.
     let _ = large.write_all(head.as_bytes());
     large
         .set_read_timeout(Some(Duration::from_secs(5)))
@@ -337,11 +345,11 @@ fn slow_and_large_requests_cost_nobody_else_anything() {
 }
 
 #[test]
-fn who_does_not_listen_is_shown_out() {
+fn connections_that_read_nothing_do_not_delay_others() {
     let folder = tempfile::tempdir().unwrap();
     let (_agent, port) = serving(folder.path(), "");
     let many = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000);
-    let deaf: Vec<TcpStream> = (0..100)
+    let not_reading: Vec<TcpStream> = (0..100)
         .map(|_| {
             let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
             stream.set_nonblocking(true).unwrap();
@@ -349,11 +357,11 @@ fn who_does_not_listen_is_shown_out() {
             stream
         })
         .collect();
-    let answer = common::eventually("an answer beside deaf connections", || {
+    let answer = common::eventually("an answer beside connections that read nothing", || {
         get(port, "/healthz")
     });
     assert_eq!(answer.1, "ok\n");
-    drop(deaf);
+    drop(not_reading);
 }
 
 #[test]
@@ -398,7 +406,7 @@ fn a_looped_replay_stays_ready_and_ends_at_a_signal() {
 }
 
 #[test]
-fn an_address_is_told_its_heaviest_peers() {
+fn a_query_about_an_address_lists_its_heaviest_peers() {
     let folder = tempfile::tempdir().unwrap();
     let few = |count, src, dst, bytes| vec![frame(address(src), address(dst), bytes); count];
     let frames = [few(5, 1, 2, 10), few(3, 3, 1, 1000), few(9, 4, 5, 10)].concat();
@@ -423,10 +431,10 @@ fn an_address_is_told_its_heaviest_peers() {
     }
 }
 
-/// More pairs than fit: lists end where a heavier pair might be missing, and say so in
-/// every output; where nothing can be promised they have the heaviest that are known.
+/// More pairs than fit: lists end where a heavier pair might be missing, and every output
+/// says so. If no bound is possible, lists have the heaviest known pairs.
 #[test]
-fn live_lists_say_up_to_where_they_are_complete() {
+fn live_lists_report_the_bound_above_which_they_are_complete() {
     for heavy in [5u32, 0] {
         let folder = tempfile::tempdir().unwrap();
         let capture = folder.path().join("crowd.pcap");

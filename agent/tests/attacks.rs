@@ -1,8 +1,8 @@
-//! Who sends packets with chosen addresses: what can be worked out under a known
-//! seed, and that it is worth nothing under another key.
+//! Packets with chosen addresses: what an attacker can compute under a known seed, and
+//! that it has no effect under another key.
 //!
-//! `replay` has a known seed, so that results can be had again; `run` draws its
-//! key from the operating system.
+//! `replay` has a known seed, so that results are reproducible; `run` takes its key from
+//! the operating system.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -61,8 +61,8 @@ fn scattered(n: u64) -> (u32, u32) {
     ((mixed >> 32) as u32, mixed as u32)
 }
 
-/// What an attacker who knows the seed knows of the first window.
-fn known() -> Codes {
+/// The codes of the first window, which an attacker can compute from a known seed.
+fn known_codes() -> Codes {
     Codes::new(Secret::from_seed(1), 0)
 }
 
@@ -71,7 +71,7 @@ fn id(codes: &Codes, (src, dst): (u32, u32)) -> u64 {
 }
 
 #[test]
-fn no_address_is_the_same_to_every_seed() {
+fn no_address_collides_under_every_seed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     let weak: Ipv6Addr = "2001:db8::dd50:7cc9:b729:acc0".parse().unwrap();
@@ -105,8 +105,8 @@ fn no_address_is_the_same_to_every_seed() {
 }
 
 #[test]
-fn pairs_that_crowd_one_part_of_the_table_cost_no_time() {
-    let codes = known();
+fn pairs_that_crowd_one_part_of_the_table_take_no_more_time() {
+    let codes = known_codes();
     let crowd = (0..)
         .map(scattered)
         .filter(|pair| codes.tag(id(&codes, *pair)) >> 24 == 7);
@@ -132,10 +132,10 @@ fn pairs_that_crowd_one_part_of_the_table_cost_no_time() {
     }
 }
 
-/// Nine pairs of one crown bucket: only eight can be counted by name.
+/// Nine pairs of one bucket of the crown, which has eight slots.
 #[test]
-fn who_is_heavy_cannot_be_hidden_without_the_key() {
-    let codes = known();
+fn a_heavy_pair_cannot_be_hidden_without_the_key() {
+    let codes = known_codes();
     let mut buckets: HashMap<u64, Vec<(u32, u32)>> = HashMap::new();
     let crowd = (0..).map(scattered).find_map(|pair| {
         let bucket = buckets
@@ -145,7 +145,7 @@ fn who_is_heavy_cannot_be_hidden_without_the_key() {
         (bucket.len() == 9).then(|| bucket.clone())
     });
     let crowd = crowd.unwrap();
-    // Others first, so many that they do not fit a table.
+    // Other pairs first, more than fit a table.
     let mut packets: Packets = (1 << 40..(1 << 40) + 20_000)
         .map(scattered)
         .map(|(src, dst)| (src, dst, 60))
@@ -165,8 +165,8 @@ fn who_is_heavy_cannot_be_hidden_without_the_key() {
     };
     let (hidden, _, incomplete) = first("1");
     let one = Ipv4Addr::from(crowd[0].0).to_string();
-    assert_ne!(hidden, one, "who knows the seed can do it");
-    assert!(incomplete, "but nobody else is said to be heaviest");
+    assert_ne!(hidden, one, "possible with a known seed");
+    assert!(incomplete, "the list is marked as incomplete");
     for seed in ["2", "3"] {
         let (seen, packets, incomplete) = first(seed);
         assert!(!incomplete);
@@ -178,11 +178,11 @@ fn who_is_heavy_cannot_be_hidden_without_the_key() {
     }
 }
 
-/// Witnesses are the smallest ids: single packets with such ids would tell a
-/// story about all others.
+/// Witnesses are the edges with the smallest ids: single packets with such ids would bias
+/// the estimates of all others.
 #[test]
-fn witnesses_cannot_be_bought_without_the_key() {
-    let codes = known();
+fn witnesses_cannot_be_chosen_without_the_key() {
+    let codes = known_codes();
     let mut chosen: Vec<(u64, (u32, u32))> = (0..1_000_000)
         .map(scattered)
         .map(|pair| (id(&codes, pair), pair))
@@ -193,7 +193,7 @@ fn witnesses_cannot_be_bought_without_the_key() {
         .iter()
         .map(|(_, (src, dst))| (*src, *dst, 60))
         .collect();
-    // Everyone else has ten packets.
+    // All other pairs have ten packets.
     for _ in 0..10 {
         let others = (1 << 40..(1 << 40) + 30_000).map(scattered);
         packets.extend(others.map(|(src, dst)| (src, dst, 60)));
@@ -207,20 +207,21 @@ fn witnesses_cannot_be_bought_without_the_key() {
     let (known, unknown) = (error("1"), error("2"));
     assert!(
         known > 1.5 * unknown,
-        "who knows the seed can do it: {known} {unknown}"
+        "possible with a known seed: {known} {unknown}"
     );
     assert!(unknown < 3.0, "{unknown}");
 }
 
-/// Two pairs with one id, found in a minute by whoever knows that the seed is 1.
+/// Two pairs with the same id under seed 1, found by search in a minute.
 const SAME_ID: [(u32, u32); 2] = [(0xd57f_4be2, 0x5681_abaa), (0x6346_be7a, 0x1496_e8ea)];
 
 #[test]
-fn a_pair_with_the_id_of_another_is_not_told_its_packets_as_certain() {
+fn a_pair_with_the_id_of_another_has_no_wrong_guaranteed_bounds() {
     let [heavy, light] = SAME_ID;
-    let codes = known();
+    let codes = known_codes();
     assert_eq!(id(&codes, heavy), id(&codes, light));
-    // More than fit, and so few that the id is among the smallest: it is a witness.
+    // More pairs than fit, but so few that this id is among the smallest and becomes a
+    // witness.
     let mut packets: Packets = (0x0a00_0000..0x0a00_09c4).map(|n| (n, n + 1, 60)).collect();
     packets.extend([(heavy.0, heavy.1, 60); 500]);
     packets.extend([(light.0, light.1, 60); 3]);
@@ -236,7 +237,7 @@ fn a_pair_with_the_id_of_another_is_not_told_its_packets_as_certain() {
 }
 
 #[test]
-fn an_agent_draws_its_key_and_says_when_it_is_known() {
+fn a_running_agent_has_a_random_key_and_warns_if_it_is_known() {
     let Some(cable) = Cable::lay() else { return };
     let mut command = Cable::command(&cable.left, AGENT);
     command.args(["run", "-i", "cable", "--seed", "7"]);

@@ -1,4 +1,4 @@
-//! Everything that can be given wrongly: one clear line, the right exit code.
+//! Wrong input of every kind: one line that names the mistake, and the right exit code.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -44,7 +44,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
     let tight = file("tight.toml", "[sketch]\nmemory = \"64KiB\"\n");
     let sampled = file("sampled.toml", "[capture]\nsample = 3\n");
     let endless = file("endless.toml", "[window]\nlength = \"0s\"\n");
-    // A device that never ends, a pipe nobody writes to, more than is sensible.
+    // A device that never ends, a pipe without a writer, files that are too large.
     let zero = file("zero.toml", "[sketch]\nweights = \"/dev/zero\"\n");
     let pipe = folder.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
@@ -77,7 +77,7 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
                 "syntax error",
             ],
         ),
-        // Also where the interface would be another error.
+        // Also if the interface does not exist, which would be another error.
         (
             &["run", "-i", "nope0", "-c", &filter],
             78,
@@ -261,12 +261,13 @@ fn wrong_input_is_answered_with_one_line_and_an_exit_code() {
 }
 
 #[test]
-fn no_right_to_capture_is_said_with_the_remedy() {
+fn a_missing_right_to_capture_is_reported_with_the_remedy() {
     use std::os::unix::process::CommandExt;
-    // Where a user without rights can reach it.
+    // In a folder that an unprivileged user can read.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let program = folder.path().join("crane-agent");
-    // By another process: a file this one has open for writing cannot be run.
+    // Copied by another process, because a file that this process has open for writing
+    // cannot be executed.
     let copied = std::process::Command::new("cp")
         .arg(common::AGENT)
         .arg(&program)
@@ -280,7 +281,8 @@ fn no_right_to_capture_is_said_with_the_remedy() {
     if root {
         command.uid(65534).gid(65534);
     }
-    // Where there is something to make, in a folder that anybody may read.
+    // Folders with a Makefile, which everyone may read: of this project, and of another
+    // one.
     let ours = folder.path().join("ours");
     let foreign = folder.path().join("foreign");
     for place in [&ours, &foreign] {
@@ -300,7 +302,7 @@ fn no_right_to_capture_is_said_with_the_remedy() {
     }
 }
 
-/// The agent with variables.
+/// Runs the agent with these environment variables.
 fn with(args: &[&str], variables: &[(&str, &std::ffi::OsStr)]) -> std::process::Output {
     let mut command = std::process::Command::new(common::AGENT);
     command.args(args).envs(variables.iter().copied());
@@ -308,7 +310,7 @@ fn with(args: &[&str], variables: &[(&str, &std::ffi::OsStr)]) -> std::process::
 }
 
 #[test]
-fn a_variable_that_is_wrong_is_named() {
+fn a_wrong_variable_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let good = folder.path().join("good.toml");
     std::fs::write(&good, "[capture]\nsnaplen = 100\n").unwrap();
@@ -336,10 +338,10 @@ fn a_variable_that_is_wrong_is_named() {
     assert_eq!(with(&["check-config", good], &[]).status.code(), Some(0));
 }
 
-/// Kubernetes sets these where a service is called crane, crane-agent or
+/// Kubernetes sets these variables if a service is called crane, crane-agent or
 /// crane-capture.
 #[test]
-fn variables_of_others_are_named_once_and_do_nothing() {
+fn unknown_variables_are_named_in_one_warning_and_ignored() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
@@ -371,7 +373,7 @@ fn variables_of_others_are_named_once_and_do_nothing() {
 }
 
 #[test]
-fn fatal_errors_are_json_where_that_was_asked_for() {
+fn fatal_errors_are_json_if_the_log_format_is_json() {
     let folder = tempfile::tempdir().unwrap();
     let bad = folder.path().join("bad.toml");
     std::fs::write(&bad, "[sketch]\nbatch = 0\n").unwrap();
@@ -394,7 +396,7 @@ fn fatal_errors_are_json_where_that_was_asked_for() {
 }
 
 #[test]
-fn a_file_that_vanishes_ends_a_loop_with_its_name() {
+fn a_deleted_file_ends_a_looped_replay_with_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("short.pcap");
     let frames = vec![common::frame(common::address(1), common::address(2), 8); 100];

@@ -1,5 +1,5 @@
-//! The command line as people meet it: help with examples, suggestions, colours only
-//! where they are wanted, tables that fit, and mistakes whose message says what to do.
+//! The command line: help with examples, suggestions, colours only on terminals that want
+//! them, tables that fit, and error messages that say what to do.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -50,9 +50,9 @@ fn a_misspelt_word_is_answered_with_the_right_one() {
     }
 }
 
-/// A mistake and what the message names: the cause, and what to do next.
+/// For each mistake, what the message names: the cause, and what to do next.
 #[test]
-fn mistakes_are_told_with_what_to_do() {
+fn error_messages_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("note.pcap"), "hello").unwrap();
@@ -67,12 +67,12 @@ fn mistakes_are_told_with_what_to_do() {
             let _ = stream.write_all(b"HTTP/1.0 404 Not Found\r\n\r\n<html>");
         }
     });
-    let nobody = format!("127.0.0.1:{}", free_port());
+    let unused = format!("127.0.0.1:{}", free_port());
     let (note, size) = (path("note.pcap"), path("size.toml"));
     let none = path("none.pcap");
     let mistakes: &[(&[&str], &[&str])] = &[
         (
-            &["top", "--agent", &nobody],
+            &["top", "--agent", &unused],
             &["refused", "crane-agent run", "--agent"],
         ),
         (
@@ -128,7 +128,7 @@ fn mistakes_are_told_with_what_to_do() {
                 "{args:?} does not say {part:?}: {said}"
             );
         }
-        // One of them, not a chain of causes that only we understand.
+        // One cause, not a chain of internal errors.
         assert!(said.len() < 500, "{said}");
     }
 }
@@ -148,7 +148,7 @@ fn on_a_terminal(folder: &Path, line: &str, variables: &[(&str, &str)]) -> Strin
 }
 
 #[test]
-fn colours_are_for_terminals_whose_user_wants_them() {
+fn colours_are_used_only_on_terminals_and_if_wanted() {
     let folder = tempfile::tempdir().unwrap();
     let run = |line: &str, variables: &[_]| {
         on_a_terminal(folder.path(), &format!("{AGENT} {line}"), variables)

@@ -1,4 +1,4 @@
-//! Many who connect and many who ask, beside one who scrapes.
+//! Many connections and many queries at the same time as a scrape.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use common::net::Cable;
 use common::{AGENT, Running, address, eventually, frame, free_port, series, write_pcap};
 
-/// Lets this process have more files open than most shells allow.
+/// Raises the limit of open files of this process, which is too low in most shells.
 fn raise_file_limit() {
     let me = std::process::id().to_string();
     let raised = Command::new("prlimit")
@@ -24,8 +24,8 @@ fn raise_file_limit() {
     assert!(raised.unwrap().success());
 }
 
-/// An agent that serves a small capture on TCP and on a socket, and may have as
-/// few files open as is usual.
+/// An agent that serves a small capture on TCP and on a socket, with the usual limit of
+/// open files.
 fn serving(folder: &Path) -> (Running, SocketAddr) {
     write_pcap(
         &folder.join("small.pcap"),
@@ -59,8 +59,8 @@ fn exchange(mut stream: impl Read + Write, path: &str) -> std::io::Result<String
     Ok(answer)
 }
 
-/// How long a scrape takes: the median of twenty. The slowest did not have to
-/// knock twice, which takes a second.
+/// How long a scrape takes: the median of twenty. Even the slowest must take less than a
+/// second, the time after which a connection request is repeated.
 fn scrape<S: Read + Write>(connect: impl Fn() -> S) -> Duration {
     let mut times: Vec<Duration> = (0..20)
         .map(|_| {
@@ -76,27 +76,28 @@ fn scrape<S: Read + Write>(connect: impl Fn() -> S) -> Duration {
 }
 
 #[test]
-fn a_thousand_connections_that_do_nothing_delay_no_scrape() {
+fn a_thousand_idle_connections_delay_no_scrape() {
     raise_file_limit();
     let folder = tempfile::tempdir().unwrap();
     let (_agent, server) = serving(folder.path());
     let tcp = || TcpStream::connect_timeout(&server, Duration::from_secs(2)).unwrap();
     let unix = || UnixStream::connect(folder.path().join("api.sock")).unwrap();
-    // They say nothing, or only the beginning, or ask and do not listen.
+    // They send nothing, or only the beginning of a request, or requests without reading
+    // the answers.
     let many = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
-    let says = ["", "GET /metrics HTTP/1.1\r\nHost: ", &many];
-    for said in says {
+    let requests = ["", "GET /metrics HTTP/1.1\r\nHost: ", &many];
+    for sent in requests {
         let connections: Vec<TcpStream> = (0..1000)
             .map(|_| {
                 let mut stream = tcp();
-                let _ = stream.write_all(said.as_bytes());
+                let _ = stream.write_all(sent.as_bytes());
                 stream
             })
             .collect();
         for (listener, time) in [("TCP", scrape(tcp)), ("the unix socket", scrape(unix))] {
             assert!(
                 time < Duration::from_millis(100),
-                "{time:?} on {listener} beside {said:.30?}"
+                "{time:?} on {listener} beside {sent:.30?}"
             );
         }
         drop(connections);
@@ -109,12 +110,12 @@ fn a_thousand_connections_that_do_nothing_delay_no_scrape() {
     drop(connections);
 }
 
-/// Packets a second; different pairs, each sent so many times.
+/// Packets a second; the number of pairs, and how often each is sent.
 const RATE: u32 = 150_000;
 const PAIRS: u32 = 450_000;
 const TIMES: u32 = 2;
-/// Questions, one every millisecond.
-const QUESTIONS: u32 = 3000;
+/// Queries, one every millisecond.
+const QUERIES: u32 = 3000;
 
 /// The nth pair.
 fn pair(n: u32) -> (Ipv4Addr, Ipv4Addr) {
@@ -122,13 +123,13 @@ fn pair(n: u32) -> (Ipv4Addr, Ipv4Addr) {
 }
 
 #[test]
-fn a_thousand_questions_a_second_cost_no_packet() {
+fn a_thousand_queries_a_second_cost_no_packet() {
     let Some(cable) = Cable::lay() else { return };
     raise_file_limit();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("api.sock");
-    // A large sketch and small batches: to answer each question by itself would
-    // take longer than there is time.
+    // A large sketch and small batches: answering each query separately would take longer
+    // than the time between two queries.
     let config = format!(
         "[export]\nsocket = {socket:?}\n\
          [sketch]\nmemory = \"12 MiB\"\nnode_percent = 10\nbatch = 64\n"
@@ -154,9 +155,10 @@ fn a_thousand_questions_a_second_cost_no_packet() {
     };
 
     let mut sender = cable.send("cable", &capture, RATE, TIMES);
-    eventually("so many pairs that answers are estimates", || {
-        (counters().0 > 0.8 * f64::from(PAIRS)).then_some(())
-    });
+    eventually(
+        "enough pairs for estimates instead of exact answers",
+        || (counters().0 > 0.8 * f64::from(PAIRS)).then_some(()),
+    );
     let (asked, waiting) = mpsc::channel::<UnixStream>();
     let reader = thread::spawn(move || {
         let answers = waiting.into_iter().map(|mut stream| {
@@ -170,7 +172,7 @@ fn a_thousand_questions_a_second_cost_no_packet() {
         right.count()
     });
     let start = Instant::now();
-    for n in 0..QUESTIONS {
+    for n in 0..QUERIES {
         let due = Duration::from_millis(n.into());
         thread::sleep(due.saturating_sub(start.elapsed()));
         let (src, dst) = pair(n);
@@ -182,7 +184,7 @@ fn a_thousand_questions_a_second_cost_no_packet() {
     let took = start.elapsed();
     drop(asked);
     let answered = reader.join().unwrap();
-    assert_eq!(answered, QUESTIONS as usize, "all are answered");
+    assert_eq!(answered, QUERIES as usize, "all are answered");
     assert!(took < Duration::from_secs(6), "{took:?} to ask");
 
     assert!(sender.succeeds());

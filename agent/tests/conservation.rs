@@ -1,5 +1,5 @@
-//! Every packet that is sent is found again in exactly one counter: real
-//! packets over a real cable, scraped by a real Prometheus.
+//! Every packet that is sent is in exactly one counter. Packets are sent over a veth pair
+//! and metrics are scraped by a real Prometheus.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,7 +16,7 @@ use serde_json::Value;
 const RATE: u32 = 100_000;
 const TIMES: u32 = 10;
 
-/// Ten heavy pairs, three hundred light ones, a little ARP; shuffled.
+/// Ten heavy pairs, three hundred light ones and some ARP, shuffled.
 fn busy(folder: &Path) -> (PathBuf, u64, u64) {
     let mut frames = Vec::new();
     for n in 0..10 {
@@ -41,7 +41,7 @@ fn busy(folder: &Path) -> (PathBuf, u64, u64) {
     (path, frames.len() as u64, 100)
 }
 
-/// As many pairs as packets.
+/// Packets of as many different pairs.
 fn scattered(path: &Path, packets: u32) {
     let pair = |n: u32| {
         (
@@ -149,7 +149,7 @@ fn a_hundred_thousand_packets_a_second_are_all_accounted_for() {
 }
 
 #[test]
-fn two_interfaces_are_counted_apart() {
+fn two_interfaces_are_counted_separately() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn two_interfaces_are_counted_apart() {
 }
 
 #[test]
-fn what_a_slow_sketch_cannot_take_is_counted_as_dropped() {
+fn packets_that_a_slow_sketch_cannot_store_are_counted_as_dropped() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scattered.pcap");
@@ -192,7 +192,7 @@ fn what_a_slow_sketch_cannot_take_is_counted_as_dropped() {
 }
 
 #[test]
-fn a_second_signal_ends_what_takes_too_long() {
+fn a_second_signal_ends_the_process_at_once() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scattered.pcap");
@@ -210,12 +210,12 @@ fn a_second_signal_ends_what_takes_too_long() {
     running.signal("-TERM");
     std::thread::sleep(Duration::from_millis(500));
     let (code, took) = running.stop("-INT");
-    assert_eq!(code, Some(130), "it was still at work");
+    assert_eq!(code, Some(130), "it was still busy");
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 #[test]
-fn a_flood_of_pairs_does_not_flood_prometheus() {
+fn a_flood_of_pairs_does_not_increase_the_number_of_series() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flood.pcap");
     scattered(&path, 1_000_000);

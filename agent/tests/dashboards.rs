@@ -1,6 +1,6 @@
-//! The dashboards: what the published linter of Grafana asks for (its rules are named
-//! where they are checked), and every query on a real Prometheus. No Grafana server has
-//! loaded them; `make test-dashboards` has Grafana's own library read them.
+//! The dashboards: the rules of the published linter of Grafana (named where they are
+//! checked), and every query on a real Prometheus. No Grafana server has loaded them;
+//! `make test-dashboards` reads them with the library of Grafana.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,7 +14,7 @@ use common::net::{AGENT_PORT, Cable, LEFT, PROMETHEUS_PORT, Prometheus, RIGHT};
 use common::{AGENT, Running, address, eventually, frame, write_pcap};
 use serde_json::Value;
 
-/// Those of the linter's list that are used.
+/// The units of the linter's list that are used.
 const UNITS: [&str; 9] = [
     "bps",
     "pps",
@@ -26,7 +26,7 @@ const UNITS: [&str; 9] = [
     "bool_yes_no",
     "dateTimeFromNow",
 ];
-/// Panels that have nothing to show while all is well, and why.
+/// Panels that are empty while there is no problem, and why.
 const MAY_BE_EMPTY: [(&str, &str); 1] = [("Firing alerts", "nothing is wrong")];
 
 /// template-datasource-rule, template-job-rule, template-instance-rule,
@@ -64,12 +64,12 @@ fn variables_choose_among_agents_and_interfaces() {
             );
             assert_eq!(variable["allValue"], ".+");
         }
-        // Each offers what those before it leave.
+        // Each variable offers only values that match the variables before it.
         let interface = word(&variable(dashboard, "interface")["query"]["query"]);
         assert!(interface.contains("{job=~\"$job\",instance=~\"$instance\"}"));
         let instance = word(&variable(dashboard, "instance")["query"]["query"]);
         assert!(instance.contains("{job=~\"$job\"}"));
-        // From each to all others, with what is selected.
+        // Each dashboard has links to all others that keep the selection.
         let link = &dashboard["links"][0];
         assert_eq!(
             (&link["type"], &link["includeVars"]),
@@ -83,7 +83,7 @@ fn variables_choose_among_agents_and_interfaces() {
 /// panel-datasource-rule, panel-title-description-rule, panel-units-rule,
 /// panel-no-targets-rule.
 #[test]
-fn panels_say_what_they_show() {
+fn panels_have_titles_descriptions_and_units() {
     for dashboard in dashboards() {
         let mut titles = HashSet::new();
         for panel in panels(std::slice::from_ref(&dashboard)) {
@@ -106,7 +106,7 @@ fn panels_say_what_they_show() {
 /// target-job-rule, target-instance-rule, target-rate-interval-rule,
 /// target-counter-agg-rule.
 #[test]
-fn queries_are_about_what_is_selected() {
+fn queries_use_the_selected_job_and_instance() {
     let dashboards = dashboards();
     for (panel, _, expression) in queries(&dashboards) {
         let about = format!("{}: {expression}", panel["title"]);
@@ -147,7 +147,7 @@ fn queries_are_about_what_is_selected() {
 }
 
 #[test]
-fn traffic_is_bits_a_second_everywhere() {
+fn traffic_is_shown_in_bits_per_second_everywhere() {
     let dashboards = dashboards();
     for (panel, unit, expression) in queries(&dashboards) {
         let about = format!("{}: {expression}", panel["title"]);
@@ -166,15 +166,15 @@ fn traffic_is_bits_a_second_everywhere() {
     }
 }
 
-/// What is asked for is served, and nearly all that is served is asked for.
+/// Every metric that is queried is exported, and nearly every exported metric is queried.
 #[test]
-fn metrics_of_dashboards_are_those_of_the_agent() {
+fn dashboards_query_metrics_that_the_agent_exports() {
     let golden = include_str!("golden/metrics.txt");
     let served = golden
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "));
     let served = served.filter_map(|line| line.split(' ').next());
-    // These have series only where networks have names: `names.rs` holds them.
+    // These have series only if networks have names; `names.rs` checks them.
     let groups = ["crane_group_bytes_total", "crane_group_packets_total"];
     let served: HashSet<_> = served.chain(groups).collect();
     let dashboards = dashboards();
@@ -201,7 +201,7 @@ fn metrics_of_dashboards_are_those_of_the_agent() {
 }
 
 #[test]
-fn panels_do_not_lie_on_each_other() {
+fn panels_do_not_overlap() {
     for dashboard in dashboards() {
         let (mut taken, mut ids) = (HashSet::new(), HashSet::new());
         for panel in list(&dashboard["panels"]) {
@@ -217,10 +217,10 @@ fn panels_do_not_lie_on_each_other() {
     }
 }
 
-/// What belongs to a window says how it becomes a rate. `golden.rs` holds that
-/// this is the text that is served.
+/// The help of gauges of a window says how they become rates. `golden.rs` checks that
+/// this is the text that is exported.
 #[test]
-fn gauges_of_a_window_say_how_they_become_rates() {
+fn the_help_of_gauges_of_a_window_says_how_they_become_rates() {
     let golden = include_str!("golden/metrics.txt");
     let mut count = 0;
     for line in golden
@@ -238,9 +238,9 @@ fn gauges_of_a_window_say_how_they_become_rates() {
     assert_eq!(count, 18);
 }
 
-/// Whether Grafana puts something of all these answers into one row of a table: it does
-/// where the labels that all of them have are equal, also the name of a metric.
-fn meet(answers: &[Vec<Value>]) -> bool {
+/// Whether Grafana puts values of all these answers into one row of a table. It does so
+/// if the labels that all of them have are equal, including the name of the metric.
+fn share_a_row(answers: &[Vec<Value>]) -> bool {
     let labels = |answer: &Vec<Value>| -> Option<HashSet<String>> {
         Some(
             answer.first()?["metric"]
@@ -266,7 +266,7 @@ fn meet(answers: &[Vec<Value>]) -> bool {
 }
 
 /// Every expression of every panel, variable and rule, with a real agent, a real
-/// Prometheus and traffic in which somebody is always new.
+/// Prometheus and traffic in which new addresses keep appearing.
 #[test]
 fn every_query_is_answered_with_data() {
     let Some(cable) = Cable::lay() else { return };
@@ -288,7 +288,8 @@ fn every_query_is_answered_with_data() {
     );
     let prometheus = Prometheus::with_rules(&job, PROMETHEUS_PORT, Some(&cable.left));
 
-    // One pair is always there, one end of it talks with many, and others come and go.
+    // One pair sends all the time, one of its ends has many peers, and other addresses
+    // appear and disappear.
     let [left, right] = [LEFT, RIGHT].map(|ip| ip.parse::<Ipv4Addr>().unwrap());
     let frames = (0..1000).flat_map(|n| {
         let other = address(n / 20);
@@ -332,7 +333,7 @@ fn every_query_is_answered_with_data() {
             let asked = expressions
                 .iter()
                 .map(|expression| prometheus.query(expression));
-            meet(&asked.collect::<Option<Vec<_>>>()?).then_some(())
+            share_a_row(&asked.collect::<Option<Vec<_>>>()?).then_some(())
         });
     }
     for dashboard in &dashboards {
@@ -351,7 +352,7 @@ fn every_query_is_answered_with_data() {
         }
     }
 
-    // Rules are evaluated every second; what they record is there.
+    // Rules are evaluated every second, and the series that they record exist.
     let rules = eventually("all rules to be evaluated", || {
         let rules = prometheus.rules()?;
         let known = rules.iter().all(|rule| rule["health"] != "unknown");

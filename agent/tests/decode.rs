@@ -1,5 +1,5 @@
-//! Conservation, files: what the agent finds in captures of every kind is what
-//! another decoder, tshark, finds in the same files.
+//! Decoding of files: the agent finds in captures of every kind what another decoder,
+//! tshark, finds in the same files.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// Source and destination as text, with packets and bytes.
 type Traffic = BTreeMap<(String, String), (u64, u64)>;
 
-/// What tshark finds: all packets, and the outermost and innermost pairs.
+/// What tshark finds: the number of packets, and the outermost and the innermost pairs.
 struct Found {
     packets: u64,
     outer: Traffic,
@@ -28,7 +28,7 @@ fn tshark(capture: &Path, hidden: u64) -> Found {
     let output = Command::new("tshark")
         .args(["-n", "-T", "fields", "-E", "aggregator=,", "-r"])
         .arg(capture)
-        // Every packet by itself, as the agent sees it.
+        // Every packet is decoded by itself, as in the agent.
         .args(["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"])
         .args(["-d", "udp.port==8472,vxlan"])
         .args(fields.split(' ').flat_map(|field| ["-e", field]))
@@ -62,7 +62,7 @@ fn tshark(capture: &Path, hidden: u64) -> Found {
 }
 
 /// The addresses of all IP headers of a packet, in the order of its protocols.
-/// Where the packet ends before the second address, tshark has only the first.
+/// If the packet ends before the second address, tshark has only the first.
 fn pairs(fields: &[&str]) -> Vec<(String, String)> {
     let addresses = |at: usize| fields[at].split(',').filter(|text| !text.is_empty());
     let mut v4 = addresses(2).zip(addresses(3));
@@ -108,27 +108,28 @@ fn traffic(report: &Value) -> Traffic {
         .collect()
 }
 
-/// Where the agent and tshark do not agree.
+/// Pairs for which the agent and tshark differ.
 fn differences(agent: &Traffic, tshark: &Traffic) -> Vec<String> {
     let mut pairs: Vec<_> = agent.keys().chain(tshark.keys()).collect();
     pairs.sort();
     pairs.dedup();
     pairs.retain(|pair| agent.get(pair) != tshark.get(pair));
-    let tell = |pair| {
+    let describe = |pair| {
         format!(
             "{pair:?}: {:?}, tshark {:?}",
             agent.get(pair),
             tshark.get(pair)
         )
     };
-    pairs.into_iter().map(tell).collect()
+    pairs.into_iter().map(describe).collect()
 }
 
 fn ignored(report: &Value) -> BTreeMap<String, u64> {
     serde_json::from_value(report["ignored"].clone()).unwrap()
 }
 
-/// Test packets as captures, one for each link type; each a few times.
+/// Writes the test packets as captures, one for each link type, each packet one to three
+/// times.
 fn captures(folder: &Path) -> Vec<(std::path::PathBuf, Vec<TestPacket>)> {
     let mut by_link: BTreeMap<u32, Vec<TestPacket>> = BTreeMap::new();
     for (n, packet) in packets::all().into_iter().enumerate() {
@@ -145,10 +146,10 @@ fn captures(folder: &Path) -> Vec<(std::path::PathBuf, Vec<TestPacket>)> {
 }
 
 #[test]
-fn pairs_packets_and_bytes_are_those_tshark_finds() {
+fn pairs_packets_and_bytes_are_those_that_tshark_finds() {
     let folder = tempfile::tempdir().unwrap();
     for (path, known) in captures(folder.path()) {
-        // Of PPP with a direction, the byte that tells the direction.
+        // For PPP with a direction, tshark does not count the byte of the direction.
         let hidden = u64::from(known[0].link == 204);
         let found = tshark(&path, hidden);
         assert_eq!(found.packets, known.len() as u64);
@@ -175,7 +176,7 @@ fn pairs_packets_and_bytes_are_those_tshark_finds() {
 }
 
 #[test]
-fn what_is_switched_off_is_counted_as_ignored() {
+fn packets_that_settings_exclude_are_counted_as_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cooked.pcap");
     let packet = |n: u8, packet_type| {

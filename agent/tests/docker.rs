@@ -1,5 +1,5 @@
-//! What can be said of the containers without one: every file they are given is
-//! there, and Prometheus understands its own.
+//! Checks of the container files that need no container: every file that is mounted or
+//! copied exists, and Prometheus accepts its configuration.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -9,7 +9,7 @@ use std::process::Command;
 use common::{stderr, workspace};
 
 #[test]
-fn every_file_that_is_mounted_is_there() {
+fn every_file_that_is_mounted_or_copied_exists() {
     let folder = workspace().join("packaging/docker");
     let text = std::fs::read_to_string(folder.join("compose.yaml")).unwrap();
     let mounts: Vec<&str> = text
@@ -32,7 +32,7 @@ fn every_file_that_is_mounted_is_there() {
 }
 
 #[test]
-fn prometheus_understands_its_configuration() {
+fn prometheus_accepts_its_configuration() {
     let checked = Command::new("promtool")
         .args(["check", "config"])
         .arg(workspace().join("packaging/docker/prometheus.yml"))

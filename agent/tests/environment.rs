@@ -1,5 +1,5 @@
-//! Live capture where the machine is in the way: another `/sys`, no file
-//! descriptors, a name that is no text, a name server that does not answer.
+//! Live capture in an unfavourable environment: another `/sys`, no file descriptors, an
+//! interface name that is not UTF-8, a name server that does not answer.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,9 +16,9 @@ fn of(cable: &Cable, name: &str, interface: &str) -> Option<f64> {
     series(&cable.metrics(), name, &[("interface", interface)])
 }
 
-/// `ip netns exec` mounts `/sys` anew; `nsenter` leaves that of the host.
+/// `ip netns exec` mounts a new `/sys`; `nsenter` leaves that of the host.
 #[test]
-fn a_network_namespace_is_enough() {
+fn capture_works_in_a_network_namespace_with_the_sys_of_the_host() {
     let Some(cable) = Cable::lay() else { return };
     let inside = |args: &[&str]| {
         let mut command = Command::new("nsenter");
@@ -40,16 +40,16 @@ fn a_network_namespace_is_enough() {
     eventually("its packets", || {
         (of(&cable, "crane_sketch_edges_total", "cable") == Some(10.0)).then_some(())
     });
-    // Gone and back is noticed there, too.
+    // A deleted and recreated interface is noticed there as well.
     ip(&["-n", &cable.left, "link", "delete", "cable"]);
     agent.wait_for_line("capture lost");
     cable.plug();
     agent.wait_for_line("capture is back");
 }
 
-/// libpcap's wrapper wants text; the kernel takes any bytes.
+/// The Rust wrapper of libpcap needs UTF-8; the kernel accepts any bytes as a name.
 #[test]
-fn an_interface_whose_name_is_no_text_is_named_and_left_out() {
+fn an_interface_whose_name_is_not_utf8_is_reported_and_not_captured() {
     let Some(cable) = Cable::lay() else { return };
     let name = OsStr::from_bytes(b"v\xff\xfe");
     let plug = |name: &OsStr| {
@@ -66,7 +66,7 @@ fn an_interface_whose_name_is_no_text_is_named_and_left_out() {
     };
     let mut agent = cable.capture(&[]);
     plug(name);
-    // One that comes later as well as one that is there at the start.
+    // An interface that appears later as well as one that exists at the start.
     for started_after in [false, true] {
         if started_after {
             let mut command = Cable::command(&cable.left, AGENT);
@@ -97,28 +97,28 @@ fn an_interface_whose_name_is_no_text_is_named_and_left_out() {
 }
 
 #[test]
-fn without_file_descriptors_no_interface_is_given_up() {
+fn a_lack_of_file_descriptors_interrupts_no_capture() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let mut agent = cable.capture(&["-i", "cable", "-i", "second"]);
     ip(&["-n", &cable.left, "link", "delete", "second"]);
     agent.wait_for_line("capture lost");
     agent.limit(3);
-    // Long enough for a look at an interface that is busy, which this one is.
+    // Long enough for a check of an interface that has packets, as this one.
     let start = Instant::now();
     let mut pings = 0;
     while start.elapsed() < Duration::from_secs(3) {
         cable.ping(10);
         pings += 10;
     }
-    // What cannot be opened is said to be short of descriptors, with a remedy.
+    // The warning says that file descriptors are missing, with a remedy.
     cable.plug_second();
     let line = agent.wait_for_line("second");
     for part in ["WARN", "too many open files", "LimitNOFILE", "ulimit -n"] {
         assert!(line.contains(part), "{line}");
     }
     agent.limit(4096);
-    // The next thing that is said: nothing was lost meanwhile.
+    // This is the next line of the log: no capture was lost meanwhile.
     let line = agent.wait_for_line("capture");
     assert!(
         line.contains("capture is back") && line.contains("second"),
@@ -131,7 +131,7 @@ fn without_file_descriptors_no_interface_is_given_up() {
     assert_eq!(of(&cable, "crane_interface_up", "cable"), Some(1.0));
 }
 
-/// Files that `ip netns exec` puts in the place of those in `/etc`.
+/// Files that `ip netns exec` mounts over those in `/etc`.
 struct Etc(std::path::PathBuf);
 
 impl Etc {
@@ -153,12 +153,12 @@ impl Drop for Etc {
 }
 
 #[test]
-fn a_name_server_that_does_not_answer_holds_up_nobody() {
+fn a_name_server_that_does_not_answer_delays_no_other_interface() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let etc = Etc::of(&cable.left);
     etc.write("hosts", &format!("{LEFT} watched\n"));
-    // Nobody has this address, and nobody says so.
+    // No host has this address, and the static neighbour entry prevents an error.
     ip(&[
         "-n",
         &cable.left,
@@ -185,7 +185,7 @@ fn a_name_server_that_does_not_answer_holds_up_nobody() {
     agent.wait_for_line("capture lost");
     etc.write("hosts", "");
     cable.plug_second();
-    // By now it is tried to open it again.
+    // By now the agent tries to open it again.
     std::thread::sleep(Duration::from_millis(1500));
     let start = Instant::now();
     cable.ping(20);
@@ -202,11 +202,11 @@ fn a_name_server_that_does_not_answer_holds_up_nobody() {
 }
 
 #[test]
-fn a_filter_that_cannot_be_is_named_at_the_start() {
+fn an_invalid_filter_is_reported_at_the_start() {
     let Some(cable) = Cable::lay() else { return };
     let etc = Etc::of(&cable.left);
     etc.write("resolv.conf", "nameserver 127.0.0.1\n");
-    // A name may be known when systemd tries again.
+    // A name may be resolvable when systemd tries again.
     for (filter, code) in [("host no-such-name.invalid", 1), ("tcp or or", 78)] {
         let mut command = Cable::command(&cable.left, AGENT);
         command

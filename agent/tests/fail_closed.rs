@@ -1,5 +1,5 @@
-//! What is in doubt stays shut: a file that was cut off, a name that may be a stranger's,
-//! a key that others may know. Those who guess wait for each other.
+//! In doubt, access is refused: after a truncated file, for a foreign host name, with a
+//! key that others may have read. Guesses of passwords delay only each other.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -22,8 +22,8 @@ use common::{AGENT, Running, address, eventually, frame, stderr, write_pcap};
 use rustix::net::{AddressFamily, SocketType};
 
 const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
-/// Files are looked at once a second.
-const A_LOOK: Duration = Duration::from_millis(1100);
+/// Files are checked once a second, so this is longer than the interval.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1100);
 
 fn users(passwords: &[(&str, &str)], cost: u32) -> String {
     let line = |(user, password): &(&str, &str)| {
@@ -50,7 +50,7 @@ fn serving(folder: &Path, export: &str, web: &str) -> (Running, u16) {
 }
 
 #[test]
-fn a_file_that_is_cut_off_opens_nothing() {
+fn a_truncated_file_does_not_lower_the_protection() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::new(folder.path());
     certificates.sign("server", "ca");
@@ -62,14 +62,14 @@ fn a_file_that_is_cut_off_opens_nothing() {
     for (cut, says) in [
         ("", Some("remove the key export.web_config")),
         (TLS, Some("does not end the demand for a password")),
-        // The same again, within seconds: it was said.
+        // The same problem again within seconds: it was logged already.
         (&whole[..TLS.len() + 20], None),
         (&whole[TLS.len()..], Some("does not end TLS")),
         ("tls_server_config: {}\nbasic_auth_users: {}\n", None),
         (&whole[..whole.len() - 8], Some("bcrypt")),
     ] {
         fs::write(&web, cut).unwrap();
-        thread::sleep(A_LOOK);
+        thread::sleep(CHECK_INTERVAL);
         assert_eq!(ask(&[]).unwrap().0, 401, "{cut:?}");
         let (status, metrics) = ask(&["-u", "alice:right"]).unwrap();
         assert_eq!(status, 200, "{cut:?}");
@@ -81,10 +81,11 @@ fn a_file_that_is_cut_off_opens_nothing() {
         }
     }
     fs::remove_file(&web).unwrap();
-    thread::sleep(A_LOOK);
+    thread::sleep(CHECK_INTERVAL);
     assert_eq!(ask(&[]).unwrap().0, 401, "without a file");
 
-    // What stays protected may change: another password, and a demand more.
+    // A file that keeps the protection is applied: another password and one more
+    // requirement.
     let changed = users(&[("alice", "other"), ("bob", "too")], 4);
     let changed = format!("{TLS}  min_version: TLS13\n{changed}");
     fs::write(&web, changed).unwrap();
@@ -113,7 +114,7 @@ fn configured(export: &str) -> String {
 }
 
 #[test]
-fn only_a_reload_lowers_the_protection_and_only_in_words() {
+fn only_a_reload_with_an_explicit_file_lowers_the_protection() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let web = folder.path().join("web.yml");
@@ -135,18 +136,18 @@ fn only_a_reload_lowers_the_protection_and_only_in_words() {
         for part in ["not reloaded", says, "web.yml"] {
             assert!(line.contains(part), "{part}: {line}");
         }
-        thread::sleep(A_LOOK);
+        thread::sleep(CHECK_INTERVAL);
         assert!(is_refused(), "{cut:?}");
     }
     fs::write(&web, "basic_auth_users: {}\n").unwrap();
-    thread::sleep(A_LOOK);
+    thread::sleep(CHECK_INTERVAL);
     assert!(is_refused(), "without a reload");
     agent.signal("-HUP");
     agent.wait_for_line("configuration reloaded");
     assert_eq!(answer(), "ok\n");
 }
 
-/// The status of a request from this address of loopback; none if there was no answer.
+/// The status of a request from this loopback address, or `None` without an answer.
 fn ask_from(from: [u8; 4], port: u16, login: &str) -> Option<u16> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
@@ -164,7 +165,7 @@ fn ask_from(from: [u8; 4], port: u16, login: &str) -> Option<u16> {
 }
 
 #[test]
-fn many_who_guess_do_not_keep_out_who_knows() {
+fn many_wrong_passwords_do_not_block_the_right_ones() {
     let folder = tempfile::tempdir().unwrap();
     let names: Vec<String> = (0..8).map(|n| format!("user{n}")).collect();
     let passwords: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "right")).collect();
@@ -174,7 +175,7 @@ fn many_who_guess_do_not_keep_out_who_knows() {
         let over = &over;
         for guesser in 0..48 {
             scope.spawn(move || {
-                // Twelve addresses, four at a time each.
+                // Twelve addresses with four connections each.
                 let from = [127, 0, 1, 1 + guesser % 12];
                 for n in 0.. {
                     if over.load(Relaxed) {
@@ -187,22 +188,22 @@ fn many_who_guess_do_not_keep_out_who_knows() {
             });
         }
         thread::sleep(Duration::from_secs(3));
-        let came = |(n, name): (u8, &String)| {
+        let request = |(n, name): (u8, &String)| {
             let asked = Instant::now();
             let status = ask_from([127, 0, 2, 1 + n], port, &format!("{name}:right"));
             (status, asked.elapsed())
         };
-        let came: Vec<_> = (0..).zip(&names).map(came).collect();
-        // Before anything fails: the others would guess for ever.
+        let answers: Vec<_> = (0..).zip(&names).map(request).collect();
+        // Set before any assertion, because the other threads would never end otherwise.
         over.store(true, Relaxed);
-        for (status, took) in &came {
-            assert_eq!(*status, Some(200), "{came:?}");
-            assert!(*took < Duration::from_secs(3), "{came:?}");
+        for (status, took) in &answers {
+            assert_eq!(*status, Some(200), "{answers:?}");
+            assert!(*took < Duration::from_secs(3), "{answers:?}");
         }
     });
 }
 
-/// The status and the body of an answer to a request for this host.
+/// Status and body of the answer to a request with these host headers.
 fn ask_for(port: u16, hosts: &[&str], login: Option<&str>) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let hosts: String = hosts
@@ -221,7 +222,7 @@ fn ask_for(port: u16, hosts: &[&str], login: Option<&str>) -> (u16, String) {
 }
 
 #[test]
-fn a_page_of_a_stranger_gets_nothing_by_a_name_of_its_own() {
+fn requests_with_a_foreign_host_name_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (mut agent, port) = serving(folder.path(), "hosts = [\"agent.example.org\"]", "");
     let own = Command::new("uname").arg("-n").output().unwrap();
@@ -262,12 +263,12 @@ fn a_page_of_a_stranger_gets_nothing_by_a_name_of_its_own() {
 
     let (_agent, port) = serving(folder.path(), "", &users(&[("alice", "right")], 4));
     let ask = |login| ask_for(port, &["evil.example"], login).0;
-    assert_eq!(ask(Some("alice:right")), 200, "who knows a password");
+    assert_eq!(ask(Some("alice:right")), 200, "with a valid password");
     assert_eq!((ask(None), ask(Some("alice:wrong"))), (401, 401));
 }
 
 #[test]
-fn who_shows_a_certificate_may_ask_by_any_name() {
+fn a_client_with_a_certificate_may_use_any_host_name() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::new(folder.path());
     for name in ["server", "client"] {
@@ -285,7 +286,7 @@ fn who_shows_a_certificate_may_ask_by_any_name() {
 }
 
 #[test]
-fn other_addresses_are_asked_by_any_name_and_a_reload_adds_one() {
+fn other_addresses_accept_any_host_name_and_a_reload_adds_one() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let listen = "listen = \"0.0.0.0:9732\"";
@@ -311,12 +312,12 @@ fn other_addresses_are_asked_by_any_name_and_a_reload_adds_one() {
 }
 
 #[test]
-fn a_key_that_others_know_and_a_folder_they_write_to_are_refused() {
+fn a_key_or_state_folder_that_others_can_access_is_refused() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (state, key) = (folder.path().join("state"), folder.path().join("state/key"));
     let command = || {
-        // One that is not refused does not run for ever.
+        // An agent that is not refused is ended by `timeout`.
         let mut command = Cable::command(&cable.left, "timeout");
         command.args(["10", AGENT, "run", "-i", "cable", "--state"]);
         command.arg(&state);
@@ -349,18 +350,18 @@ fn a_key_that_others_know_and_a_folder_they_write_to_are_refused() {
         let said = stderr(&refused);
         assert_eq!(refused.status.code(), Some(78), "{said}");
         assert!(said.contains(says), "{says}: {said}");
-        // What it says mends it.
-        let mend = said.split('`').nth(1).unwrap();
+        // The command in the message repairs it.
+        let repair = said.split('`').nth(1).unwrap();
         assert!(
-            mend.starts_with("chmod ") || mend.starts_with("chown "),
+            repair.starts_with("chmod ") || repair.starts_with("chown "),
             "{said}"
         );
-        let mended = Command::new("sh").args(["-c", mend]).status();
-        assert!(mended.unwrap().success(), "{mend}");
+        let repaired = Command::new("sh").args(["-c", repair]).status();
+        assert!(repaired.unwrap().success(), "{repair}");
         starts();
         assert_eq!(fs::read(&key).unwrap(), good);
     }
-    // One that cannot be read is not damaged.
+    // A key that cannot be read is not treated as damaged.
     mode(&key, 0o000);
     let refused = command().output().unwrap();
     let said = stderr(&refused);

@@ -1,4 +1,4 @@
-//! Who talks with unusually many others: a scan, a flood.
+//! Addresses with unusually many peers: a scan and a flood.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -18,7 +18,7 @@ fn ip(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
-/// A scan and a flood among hosts that talk a lot, with few others each.
+/// A scan and a flood among hosts with much traffic and few peers each.
 fn attacked(folder: &Path) -> PathBuf {
     let scattered = |n: u32| n.wrapping_mul(2_654_435_761);
     let mut frames = Vec::new();
@@ -30,7 +30,7 @@ fn attacked(folder: &Path) -> PathBuf {
         if n >= 2 * SCANNED {
             continue;
         }
-        // 2,000 hosts and 300 servers; of both some far more than others.
+        // 2,000 hosts and 300 servers, some of which are far more frequent than others.
         let number = u64::from(scattered(n)) >> 8;
         let host = ((number * number) >> 37) as u32 % 2000;
         let server = (u64::from(scattered(n + 7) >> 16).pow(2) >> 24) as u32 % 300;
@@ -48,12 +48,12 @@ fn near(fan: &Value, truth: u32) -> u64 {
     let off = peers.abs_diff(truth.into()) as f64 / f64::from(truth);
     assert!(off <= 0.1, "{fan} instead of {truth}");
     assert!(low <= peers && peers <= high, "{fan}");
-    assert!(high < 2 * low, "{fan} is sure enough");
+    assert!(high < 2 * low, "{fan} has a narrow interval");
     peers
 }
 
 #[test]
-fn a_scan_and_a_flood_stand_first_whatever_else_is_heavy() {
+fn a_scan_and_a_flood_are_listed_first_among_heavy_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let path = attacked(folder.path());
     let path = path.to_str().unwrap();
@@ -99,7 +99,7 @@ fn serve(path: &Path, args: &[&str]) -> (Running, u16) {
 }
 
 #[test]
-fn metrics_lists_and_questions_tell_the_same() {
+fn metrics_lists_and_queries_agree() {
     let folder = tempfile::tempdir().unwrap();
     let path = attacked(folder.path());
     let (_running, port) = serve(&path, &["--top", "5"]);
@@ -141,9 +141,10 @@ fn metrics_lists_and_questions_tell_the_same() {
     }
 }
 
-/// Who has many peers in one window and none in the next is not in its lists.
+/// An address that has many peers in one window and none in the next is not in the lists
+/// of the next.
 #[test]
-fn lists_are_those_of_a_window_and_exact_while_all_fits() {
+fn lists_are_those_of_one_window_and_exact_while_all_pairs_fit() {
     let folder = tempfile::tempdir().unwrap();
     // A millisecond apart.
     let frames: Vec<Vec<u8>> = (0..300u32)
@@ -170,7 +171,7 @@ fn lists_are_those_of_a_window_and_exact_while_all_fits() {
 
 /// If no address stands out the list is empty, and no address has more peers than packets.
 #[test]
-fn nobody_has_more_peers_than_packets() {
+fn no_address_has_more_peers_than_packets() {
     let folder = tempfile::tempdir().unwrap();
     let frames: Vec<Vec<u8>> = (0..30_000u32)
         .map(|n| {
@@ -202,7 +203,7 @@ fn nobody_has_more_peers_than_packets() {
 }
 
 #[test]
-fn names_of_networks_stand_beside_addresses() {
+fn fan_lists_show_names_of_networks() {
     let folder = tempfile::tempdir().unwrap();
     let frames: Vec<Vec<u8>> = (0..100u32)
         .map(|n| frame(ip(SCANNER), (0x0b00_0000 | n).into(), 0))
@@ -227,9 +228,9 @@ fn names_of_networks_stand_beside_addresses() {
     assert_eq!(answer["interfaces"][0]["fan_out"][0]["name"], "guests");
 }
 
-/// A sample shows who has many peers, but no more of them than it has seen.
+/// A sample shows addresses with many peers, but counts only the peers that it contains.
 #[test]
-fn a_sample_counts_what_was_seen() {
+fn a_sample_counts_the_peers_that_it_contains() {
     let folder = tempfile::tempdir().unwrap();
     let frames: Vec<Vec<u8>> = (0..4000u32)
         .map(|n| frame(ip(SCANNER), (0x0b00_0000 | n).into(), 0))
@@ -258,7 +259,7 @@ fn cut(path: &Path, packets: usize) {
 
 /// What `make demo` shows, in its first seconds and after a minute.
 #[test]
-fn the_scan_and_the_flood_of_the_demo_are_seen_at_once() {
+fn the_scan_and_the_flood_of_the_demo_are_listed_first_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sample.pcap");
     let text = path.to_str().unwrap();
@@ -279,10 +280,10 @@ fn the_scan_and_the_flood_of_the_demo_are_seen_at_once() {
     }
 }
 
-/// Of a sample nobody knows how many were not seen: never is it called exact, and
-/// what there may be is no fewer than there are.
+/// The number of peers outside of a sample is unknown, so an answer is never called
+/// exact, and its upper end is not below the true number.
 #[test]
-fn what_a_sample_has_not_seen_is_not_denied() {
+fn the_interval_of_a_sample_includes_peers_outside_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sample.pcap");
     let text = path.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! Faults: a panic, no file descriptors left, more rights than are needed.
+//! Faults: a panic, a lack of file descriptors; and the rights that the agent keeps.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -18,7 +18,7 @@ fn panics(cable: &Cable, thread: &str) -> Option<f64> {
     series(&cable.metrics(), "crane_thread_panics_total", &labels)
 }
 
-/// An agent on both cables whose threads panic when the file says so.
+/// An agent on two interfaces whose threads panic as this file says.
 fn fragile(cable: &Cable, file: &Path) -> Running {
     cable.plug_second();
     // One core: both interfaces share a thread.
@@ -31,14 +31,14 @@ fn fragile(cable: &Cable, file: &Path) -> Running {
 }
 
 fn panic(file: &Path, what: &str) {
-    // The reader must never find half of it.
+    // Renamed into place, so that the reader never finds an incomplete file.
     let new = file.with_extension("new");
     std::fs::write(&new, what).unwrap();
     std::fs::rename(&new, file).unwrap();
 }
 
 #[test]
-fn a_panic_of_a_capture_costs_one_interface_a_second() {
+fn a_panic_of_a_capture_interrupts_one_interface() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("panic");
@@ -72,7 +72,7 @@ fn a_panic_of_a_capture_costs_one_interface_a_second() {
 }
 
 #[test]
-fn a_panic_of_the_worker_costs_one_interface_its_windows() {
+fn a_panic_of_the_worker_loses_the_windows_of_one_interface() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("panic");
@@ -92,7 +92,7 @@ fn a_panic_of_the_worker_costs_one_interface_its_windows() {
     );
     assert_eq!(panics(&cable, "sketch"), Some(1.0));
     cable.ping(10);
-    // Every packet is in a counter, and the window has those since.
+    // Every packet is in a counter, and the new window has those since the panic.
     let heavy = eventually("all packets", || {
         let text = cable.metrics();
         let of = |name: &str| series(&text, name, &[("interface", "cable")]);
@@ -107,7 +107,7 @@ fn a_panic_of_the_worker_costs_one_interface_its_windows() {
     });
     assert!((10.0..15.0).contains(&heavy), "{heavy}");
     let now = of(&cable, "crane_window_start_timestamp_seconds", "second");
-    assert_eq!(second, now, "the other one keeps its window");
+    assert_eq!(second, now, "the other interface keeps its window");
     assert_eq!(
         fetch(Some(&cable.left), AGENT_PORT, "/healthz").unwrap(),
         "ok\n"
@@ -117,7 +117,7 @@ fn a_panic_of_the_worker_costs_one_interface_its_windows() {
 }
 
 #[test]
-fn a_panic_of_the_server_costs_one_connection() {
+fn a_panic_of_the_server_closes_one_connection() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("panic");
@@ -126,7 +126,7 @@ fn a_panic_of_the_server_costs_one_connection() {
     for (count, what) in (1..).zip(["/healthz", "accept", "thread"]) {
         panic(&file, &format!("http {what}"));
         match what {
-            // It looks up when its addresses may be others.
+            // The thread wakes when addresses may have changed.
             "thread" => agent.signal("-HUP"),
             _ => assert_eq!(health(), None, "{what}"),
         }
@@ -160,7 +160,7 @@ fn new_interfaces_and_scrapes_wait_for_descriptors() {
         .status();
     assert!(!refused.unwrap().success());
     agent.wait_for_line("a connection could not be accepted");
-    // What was open is captured all the while.
+    // Interfaces that were open are captured all the time.
     cable.ping(10);
     agent.limit(4096);
     let text = eventually("all interfaces", || {
@@ -172,7 +172,7 @@ fn new_interfaces_and_scrapes_wait_for_descriptors() {
     assert_eq!(edges, Some(20.0));
 }
 
-/// What the threads of a process may do: all different lines about capabilities.
+/// The distinct lines about capabilities in the status of all threads.
 fn capabilities(agent: &Running) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", agent.0.id())).unwrap();
     let mut lines = Vec::new();
@@ -190,7 +190,7 @@ fn capabilities(agent: &Running) -> Vec<String> {
 }
 
 #[test]
-fn all_that_is_kept_is_the_right_to_capture() {
+fn only_the_right_to_capture_is_kept() {
     let Some(cable) = Cable::lay() else { return };
     let agent = cable.capture(&["-i", "cable", "-i", "sec*"]);
     let (none, raw) = ("0000000000000000", "0000000000002000");
@@ -202,7 +202,7 @@ fn all_that_is_kept_is_the_right_to_capture() {
         format!("CapPrm: {raw}"),
     ];
     assert_eq!(capabilities(&agent), right);
-    // That is enough for interfaces that come later.
+    // That is enough for interfaces that appear later.
     cable.plug_second();
     eventually("a capture", || {
         (of(&cable, "crane_interface_up", "second") == Some(1.0)).then_some(())

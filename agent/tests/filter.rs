@@ -1,4 +1,4 @@
-//! Filters of replays: the same language and the same packets as live.
+//! Filters of replays: the same language as in a live capture, and the same packets.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 
 use common::{address, agent, frame, json, pcapng_block, pcapng_head, stderr, words};
 
-/// A classic capture in any byte order and dialect: packets of any link type
-/// with so many bytes on the wire.
+/// Writes a classic capture in either byte order and any variant: packets of one link
+/// type, each with its length on the wire.
 fn write(path: &Path, big: bool, magic: u32, link: u32, packets: &[(Vec<u8>, u32)]) {
     let word = |word: u32| match big {
         true => word.to_be_bytes(),
@@ -67,7 +67,7 @@ fn a_filter_applies_to_files_and_the_flag_overrides_the_configuration() {
     let ignored = &capture["ignored"]["not_ip"];
     assert!(
         ignored.as_u64().unwrap_or(0) == 0,
-        "not part of it: {ignored}"
+        "packets outside of the filter are not counted: {ignored}"
     );
     assert_eq!(capture["bytes"], 5 * 50);
     let variable = [("CRANE_CAPTURE_FILTER", "net 10.0.0.0/8 and not arp")];
@@ -75,9 +75,13 @@ fn a_filter_applies_to_files_and_the_flag_overrides_the_configuration() {
     let flag = [config[0], config[1], "--filter", "dst host 10.0.0.4"];
     assert_eq!(counted(&replay(&path, &flag, &variable)), (7, 1));
     let none = replay(&path, &["--filter", "tcp"], &[]);
-    assert_eq!(counted(&none), (0, 0), "still a file that was read");
+    assert_eq!(
+        counted(&none),
+        (0, 0),
+        "the file is still read and reported"
+    );
 
-    // The first window begins with the first packet that is left.
+    // The first window begins with the first packet that matches.
     let args = ["--filter", "src host 10.0.0.3", "--window", "60s"];
     let windows = json(&replay(&path, &args, &[]))["captures"][0]["windows"].clone();
     assert_eq!(windows.as_array().unwrap().len(), 1, "{windows}");
@@ -85,7 +89,7 @@ fn a_filter_applies_to_files_and_the_flag_overrides_the_configuration() {
 }
 
 #[test]
-fn every_dialect_is_filtered_by_what_was_on_the_wire() {
+fn every_variant_of_pcap_is_filtered_by_the_length_on_the_wire() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     let whole = frame(address(1), address(2), 8);
@@ -103,7 +107,7 @@ fn every_dialect_is_filtered_by_what_was_on_the_wire() {
             let output = replay(&path, &["--filter", "udp port 2000"], &[]);
             assert_eq!(counted(&output).0, 1);
         }
-        // BSD null has its family in the byte order of who captured.
+        // BSD null has its family in the byte order of the capturing machine.
         let family = if big { [0, 0, 0, 2] } else { [2, 0, 0, 0] };
         let null = [[&family, &whole[14..]].concat()].map(|data| (data, 40));
         write(&path, big, 0xa1b2_c3d4, 0, &null);
@@ -113,7 +117,7 @@ fn every_dialect_is_filtered_by_what_was_on_the_wire() {
 }
 
 #[test]
-fn each_link_type_of_a_pcapng_has_its_own() {
+fn a_filter_applies_to_each_link_type_of_a_pcapng() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcapng");
     let ethernet = frame(address(1), address(2), 8);
@@ -158,11 +162,11 @@ fn each_link_type_of_a_pcapng_has_its_own() {
     }
 }
 
-/// What tcpdump finds in a file: how many packets match, or why it refuses.
+/// How many packets of a file match according to tcpdump, or why it refuses.
 fn tcpdump(path: &Path, filter: &str) -> Result<u64, String> {
     let mut command = Command::new("tcpdump");
     command.args(["-r", "-", "-n", "--count", filter]);
-    // Not by its path: tcpdump gives up root before it opens files.
+    // Passed as standard input, because tcpdump drops root before it opens files.
     command.stdin(std::fs::File::open(path).unwrap());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -191,7 +195,7 @@ fn bsd_loopback_files_are_filtered_as_tcpdump_does() {
     let families = [(2u32, &ipv4), (24, &ipv6()), (28, &ipv6()), (30, &ipv6())];
     let framed = |link, big, families: &[(u32, &Vec<u8>)]| -> Vec<_> {
         let packet = |(family, ip): &(u32, &Vec<u8>)| {
-            // The numbers of link type 108 are big endian everywhere.
+            // The numbers of link type 108 are always big endian.
             let family = match big || link == 108 {
                 true => family.to_be_bytes(),
                 false => family.to_le_bytes(),
@@ -218,8 +222,8 @@ fn bsd_loopback_files_are_filtered_as_tcpdump_does() {
             let output = replay(&path, &["--filter", filter], &[]);
             assert_eq!(counted(&output).0, expected, "{place}");
         }
-        // Linux has a number of its own, which tcpdump takes for no IP at all. Here it
-        // is counted as IPv6, so the filter finds it as well.
+        // Linux has another number, which tcpdump does not recognise as IP. The agent
+        // counts it as IPv6, so its filter matches it as well.
         write(
             &path,
             big,
@@ -232,7 +236,7 @@ fn bsd_loopback_files_are_filtered_as_tcpdump_does() {
 }
 
 #[test]
-fn what_files_do_not_tell_is_refused_for_tcpdumps_reason() {
+fn filters_on_what_a_file_does_not_contain_are_refused_with_the_reason_of_tcpdump() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     let packets = [(vec![0; 60], 60)];
@@ -246,7 +250,7 @@ fn what_files_do_not_tell_is_refused_for_tcpdumps_reason() {
             assert!(said.contains(&reason), "{link}: {reason}: {said}");
         }
     }
-    // Linux's cooked captures say whether a packet was received.
+    // Linux cooked captures contain whether a packet was received.
     let cooked = [
         &[0; 14][..],
         &[8, 0],
@@ -276,13 +280,13 @@ fn a_bad_filter_is_refused_before_anything_is_read() {
         );
         assert!(!said.contains("no such file"), "{said}");
     }
-    // One that only another link type has is none.
+    // A filter that is valid for some other link type is not refused.
     let output = agent(&["replay", "/no/such.pcap", "--filter", "wlan type mgt"]);
     assert!(stderr(&output).contains("no such file"));
 }
 
 #[test]
-fn keys_that_mean_nothing_to_a_replay_are_named_once() {
+fn keys_without_effect_in_a_replay_are_named_in_one_warning() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     common::write_pcap(&path, &vec![frame(address(1), address(2), 8); 5]);

@@ -1,4 +1,5 @@
-//! The same packets in every format: the content decides, not the name.
+//! The same packets in every format: the format is recognised by the content, not by the
+//! name.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -49,7 +50,7 @@ fn replay(path: &Path) -> Output {
     agent(&["replay", "-q", "--seed", "3", "--format", "json", path])
 }
 
-/// What a report says about a capture, whatever its name.
+/// The captures of a report without their names.
 fn counts(output: &Output) -> Vec<Value> {
     let mut report = json(output);
     let captures = report["captures"].as_array_mut().unwrap();
@@ -98,13 +99,13 @@ fn the_same_packets_give_the_same_counts_in_every_format() {
 }
 
 #[test]
-fn a_packed_file_that_breaks_off_is_counted_up_to_there() {
+fn a_truncated_compressed_file_is_counted_up_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cut");
     let (first, second) = (&frames()[..200], &frames()[200..]);
     let frames = [zstandard(&pcapng(first)), zstandard(&pcapng(second))];
     for (packed, packets) in [
-        // Of the one only the checksum is incomplete, of the other a frame.
+        // In the first file only the checksum is incomplete, in the second a frame.
         (gzip(&pcapng(&[first, second].concat())), 500),
         (frames.concat(), 200),
     ] {
@@ -119,7 +120,7 @@ fn a_packed_file_that_breaks_off_is_counted_up_to_there() {
 }
 
 #[test]
-fn one_signal_ends_the_wait_at_a_pipe() {
+fn one_signal_ends_a_wait_for_a_pipe() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     assert!(
@@ -131,7 +132,7 @@ fn one_signal_ends_the_wait_at_a_pipe() {
     );
     let capture = folder.path().join("a.pcap");
     write_pcap(&capture, &frames());
-    // Nobody ever writes to the one; the other has a capture that does not end.
+    // The first never has a writer; the second has a capture that does not end.
     for (path, open) in [(fifo.to_str().unwrap(), false), ("-", true)] {
         let mut command = Command::new(AGENT);
         command
@@ -165,7 +166,7 @@ fn one_signal_ends_the_wait_at_a_pipe() {
     }
 }
 
-/// A packet of an interface, a tick after another.
+/// A packet of an interface at this tick.
 fn packet(interface: u32, tick: u32) -> Vec<u8> {
     let data = frame(address(interface), address(1000), 10);
     let length = data.len() as u32;
@@ -177,7 +178,7 @@ fn packet(interface: u32, tick: u32) -> Vec<u8> {
 
 /// Laptops describe dozens of interfaces and use one.
 #[test]
-fn interfaces_without_packets_cost_nothing_and_are_not_reported() {
+fn interfaces_without_packets_are_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("many.pcapng");
     let interfaces = (0..1000).flat_map(|n| {
@@ -204,17 +205,17 @@ fn interfaces_without_packets_cost_nothing_and_are_not_reported() {
         [("if000003", &Value::from(1)), ("if000700", &2.into())]
     );
     std::fs::write(&path, empty).unwrap();
-    nothing_is_no_error(&path);
+    check_no_error(&path);
 }
 
 #[test]
-fn a_capture_of_nothing_is_a_capture() {
+fn a_capture_without_packets_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nothing.pcapng");
     std::fs::write(&path, pcapng_head()).unwrap();
-    nothing_is_no_error(&path);
+    check_no_error(&path);
     write_pcap(&path, &[]);
-    nothing_is_no_error(&path);
+    check_no_error(&path);
 
     std::fs::write(&path, [pcapng_head(), packet(0, 1)].concat()).unwrap();
     let output = replay(&path);
@@ -225,8 +226,8 @@ fn a_capture_of_nothing_is_a_capture() {
     assert!(stderr(&output).contains(error), "{}", stderr(&output));
 }
 
-/// JSON, table and exit code agree that all went well.
-fn nothing_is_no_error(path: &Path) {
+/// JSON, table and exit code report no error.
+fn check_no_error(path: &Path) {
     let output = replay(path);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
@@ -242,7 +243,7 @@ fn nothing_is_no_error(path: &Path) {
     assert!(text.contains("0 packets, 0 B"), "{text}");
 }
 
-/// A packet that does not say when it was captured.
+/// A packet without a time stamp.
 fn simple_packet() -> Vec<u8> {
     let data = frame(address(1), address(2), 8);
     let mut body = words(&[data.len() as u32]);
@@ -277,7 +278,7 @@ fn packets_without_a_time_do_not_make_a_capture_longer() {
         assert_eq!(windows.len(), 1, "{capture}");
         assert_eq!(windows[0]["packets"], capture["packets"]);
     }
-    // Where none has a time, there is nothing to say about it.
+    // If no packet has a time, times are null and not shown.
     write(&[&head, &untimed]);
     let path = path.to_str().unwrap();
     let output = agent(&["replay", path, "--format", "json", "--window", "60s"]);

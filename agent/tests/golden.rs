@@ -1,9 +1,9 @@
-//! What programs read of the agent, held to the letter: `/metrics`, every JSON
-//! answer of the API and of its clients, and the report of a replay.
+//! Exact comparison of everything that programs read from the agent: `/metrics`, every
+//! JSON answer of the API and of its clients, and the report of a replay.
 //!
-//! The files are in `tests/golden`. After a change that is meant,
-//! `GOLDEN=write cargo test -p crane-agent --test golden` writes them anew; the
-//! difference belongs into the commit and, for users, into the change log.
+//! The expected output is in `tests/golden`. After an intended change,
+//! `GOLDEN=write cargo test -p crane-agent --test golden` rewrites it; the difference
+//! belongs in the commit and, for users, in the change log.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ use common::packets::{v4, v6};
 use common::{AGENT, address, agent, arp, frame, get, json, serving, write_pcap};
 use serde_json::{Map, Value, json};
 
-/// Keys whose numbers differ from run to run, or are the model's business.
+/// Keys whose numbers differ from run to run, or depend on the model.
 const MASKED: [&str; 6] = [
     "elapsed_seconds",
     "packets_per_second",
@@ -24,9 +24,10 @@ const MASKED: [&str; 6] = [
     "budget_bytes",
     "places",
 ];
-/// Keys whose texts differ from machine to machine, and lists that do as numbers do.
+/// Keys whose texts differ from machine to machine, or whose lists differ from run to
+/// run.
 const LOCAL: [&str; 3] = ["host", "version", "fill"];
-/// Families whose values do.
+/// Families of metrics whose values differ from run to run.
 const VOLATILE: [&str; 4] = [
     "process_",
     "crane_sketch_batch_duration_seconds",
@@ -34,8 +35,8 @@ const VOLATILE: [&str; 4] = [
     "crane_sketch_load_ratio",
 ];
 
-/// Compares with a golden file, or writes it.
-fn hold(name: &str, text: &str) {
+/// Compares a text with a golden file, or writes that file.
+fn compare(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let path = path.join(name);
     if std::env::var_os("GOLDEN").is_some_and(|value| value == "write") {
@@ -49,9 +50,9 @@ fn hold(name: &str, text: &str) {
     assert_eq!(golden.len(), text.len(), "{name} is longer or shorter now");
 }
 
-fn hold_json(name: &str, value: &Value) {
+fn compare_json(name: &str, value: &Value) {
     let text = serde_json::to_string_pretty(&masked(value)).unwrap();
-    hold(name, &format!("{text}\n"));
+    compare(name, &format!("{text}\n"));
 }
 
 fn masked(value: &Value) -> Value {
@@ -89,7 +90,7 @@ fn masked_metrics(text: &str) -> String {
         .map(|family| format!("# HELP {}", family.trim_end()))
         .map(|family| {
             let mut lines: Vec<String> = family.lines().map(mask).collect();
-            // What the `metrics` crate keeps comes in any order.
+            // The `metrics` crate exports these series in any order.
             if family.contains("{thread=") {
                 lines[2..].sort();
             }
@@ -120,7 +121,7 @@ fn capture(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn metrics_and_answers_are_as_before() {
+fn metrics_and_answers_are_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
     let watched = v4(1);
@@ -136,7 +137,7 @@ fn metrics_and_answers_are_as_before() {
         &["--window", "100ms", "-c", "agent.toml"],
     );
 
-    hold(
+    compare(
         "metrics.txt",
         &masked_metrics(&get(port, "/metrics").unwrap().1),
     );
@@ -187,11 +188,11 @@ fn metrics_and_answers_are_as_before() {
         ask(&["query", "--node", "10.0.0.9"]),
         body("/api/v1/node?ip=10.0.0.9&services=true")
     );
-    hold_json("api.json", &Value::Object(answers));
+    compare_json("api.json", &Value::Object(answers));
 }
 
 #[test]
-fn what_clients_show_is_as_before() {
+fn the_output_of_clients_is_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
     let (_running, port) = serving(folder.path(), "small.pcap", &["--window", "100ms"]);
@@ -208,11 +209,11 @@ fn what_clients_show_is_as_before() {
         let table = String::from_utf8(output.stdout).unwrap();
         shown += &format!("$ crane-agent {}\n{table}\n", args.join(" "));
     }
-    hold("clients.txt", &shown);
+    compare("clients.txt", &shown);
 }
 
 #[test]
-fn the_report_of_a_replay_is_as_before() {
+fn the_report_of_a_replay_is_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = capture(folder.path());
     let whole = std::fs::read(&path).unwrap();
@@ -229,5 +230,5 @@ fn the_report_of_a_replay_is_as_before() {
         "windows": replay(&["small.pcap", "--window", "100ms", "--top", "2"]),
         "broken": replay(&["cut.pcap", "missing.pcap", "--top", "1"]),
     });
-    hold_json("replay.json", &reports);
+    compare_json("replay.json", &reports);
 }

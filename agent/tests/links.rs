@@ -1,4 +1,4 @@
-//! Interfaces that come and go while the agent runs.
+//! Interfaces that appear and disappear while the agent runs.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -21,7 +21,7 @@ fn ready(cable: &Cable) -> String {
     fetch(Some(&cable.left), AGENT_PORT, "/readyz").unwrap()
 }
 
-/// Waits until an interface is captured; how long that took.
+/// Waits until an interface is captured. Returns how long that took.
 fn captured(cable: &Cable, interface: &str) -> Duration {
     let start = Instant::now();
     eventually("a capture", || {
@@ -45,7 +45,7 @@ fn an_interface_that_matches_is_captured_soon_after_it_appears() {
     assert!(took < MOMENT, "{took:?}");
     let line = agent.wait_for_line("second");
     assert!(line.contains("capturing"), "{line}");
-    // All counters are there from the start.
+    // All counters exist from the start.
     let text = cable.metrics();
     for reason in ["ring_full", "kernel", "interface"] {
         let labels = [("interface", "second"), ("reason", reason)];
@@ -61,7 +61,7 @@ fn an_interface_that_matches_is_captured_soon_after_it_appears() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_waited_for() {
+fn missing_interfaces_are_waited_for() {
     let Some(cable) = Cable::lay() else { return };
     delete(&cable, "cable");
     let mut command = Cable::command(&cable.left, AGENT);
@@ -78,7 +78,11 @@ fn what_is_not_there_yet_is_waited_for() {
     cable.plug_second();
     let took = captured(&cable, "second");
     assert!(took < MOMENT, "{took:?}");
-    assert_eq!(ready(&cable), "waiting for: cable\n", "it was named");
+    assert_eq!(
+        ready(&cable),
+        "waiting for: cable\n",
+        "an interface that is configured by name is waited for"
+    );
     cable.plug();
     let took = captured(&cable, "cable");
     assert!(took < MOMENT, "{took:?}");
@@ -92,7 +96,7 @@ fn what_is_not_there_yet_is_waited_for() {
 }
 
 #[test]
-fn an_agent_that_starts_before_the_network_leaves_loopback_for_it() {
+fn an_agent_that_starts_before_the_network_replaces_loopback_by_it() {
     let Some(cable) = Cable::lay() else { return };
     delete(&cable, "cable");
     let _agent = cable.capture(&[]);
@@ -104,7 +108,7 @@ fn an_agent_that_starts_before_the_network_leaves_loopback_for_it() {
         up(&cable, "lo").is_none().then_some(())
     });
     assert_eq!(ready(&cable), "ok\n");
-    // Loopback does not stand in for what may soon be back.
+    // Loopback does not replace an interface that may soon be back.
     delete(&cable, "cable");
     eventually("the cable to be down", || {
         (up(&cable, "cable") == Some(0.0)).then_some(())
@@ -115,7 +119,7 @@ fn an_agent_that_starts_before_the_network_leaves_loopback_for_it() {
 }
 
 #[test]
-fn with_nothing_to_capture_it_waits_for_anything() {
+fn without_any_interface_the_agent_waits_for_one() {
     let Some(cable) = Cable::lay() else { return };
     let _agent = cable.capture(&["-x", "lo", "-x", "cable"]);
     assert_eq!(ready(&cable), "waiting for: any interface that is up\n");
@@ -133,7 +137,7 @@ fn an_interface_that_returns_keeps_its_window_and_its_counters() {
         (of(&cable, "crane_sketch_edges_total", "cable") == Some(20.0)).then_some(())
     });
     let began = of(&cable, "crane_window_start_timestamp_seconds", "cable");
-    // Faster than anyone could see that it is gone: another one of its name.
+    // Replaced by another interface of the same name before its absence can be noticed.
     delete(&cable, "cable");
     cable.plug();
     cable.ping(1);
@@ -163,13 +167,17 @@ fn an_interface_that_returns_keeps_its_window_and_its_counters() {
     });
     let labels = [("interface", "cable"), ("src", RIGHT), ("dst", LEFT)];
     let heavy = series(&text, "crane_heavy_hitter_packets", &labels);
-    assert_eq!(heavy, Some(before / 2.0 + 10.0), "both are in one window");
+    assert_eq!(
+        heavy,
+        Some(before / 2.0 + 10.0),
+        "packets before and after are in one window"
+    );
     let now = of(&cable, "crane_window_start_timestamp_seconds", "cable");
     assert_eq!(began, now);
 }
 
 #[test]
-fn one_that_is_gone_for_good_vanishes_after_two_windows() {
+fn a_deleted_interface_is_removed_after_two_windows() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let mut agent = cable.capture(&["-i", "cab*", "-i", "sec*", "--window", "2s"]);
@@ -183,13 +191,13 @@ fn one_that_is_gone_for_good_vanishes_after_two_windows() {
     let took = start.elapsed();
     assert!(
         took > Duration::from_secs(3),
-        "{took:?}: it might come back"
+        "{took:?}: it is kept because it might return"
     );
     assert!(text.contains("interface=\"cable\""));
-    assert_eq!(ready(&cable), "ok\n", "nobody asked for it by name");
+    assert_eq!(ready(&cable), "ok\n", "it was not configured by name");
     let line = agent.wait_for_line("stopped");
     assert!(line.contains("second"), "{line}");
-    // It begins anew.
+    // Its counters begin at 0 again.
     cable.plug_second();
     captured(&cable, "second");
     assert_eq!(
@@ -199,7 +207,7 @@ fn one_that_is_gone_for_good_vanishes_after_two_windows() {
 }
 
 #[test]
-fn buffers_are_shared_anew_and_no_packet_is_lost_or_counted_twice() {
+fn buffers_are_resized_and_no_packet_is_lost_or_counted_twice() {
     let Some(cable) = Cable::lay() else { return };
     let mut command = Cable::command(&cable.left, AGENT);
     command.args(["run", "-i", "cable", "-i", "idle*", "--window", "1s"]);
@@ -216,7 +224,7 @@ fn buffers_are_shared_anew_and_no_packet_is_lost_or_counted_twice() {
     let [(_, buffers, _), (_, _, alone)] = sizes();
     assert_eq!(buffers, f64::from(4 << 20));
     assert_eq!(alone, f64::from((1 << 20) / 24));
-    // Packets all the time.
+    // Packets are sent all the time.
     let mut ping = Cable::command(&cable.right, "ping");
     ping.args(["-q", "-c", "3000", "-i", "0.002", LEFT]);
     let mut ping = Running::start(ping.stdout(Stdio::null()));
@@ -246,8 +254,8 @@ fn buffers_are_shared_anew_and_no_packet_is_lost_or_counted_twice() {
     });
 }
 
-/// What a process has: descriptors, threads, memory in bytes.
-fn possessions(agent: &Running) -> [u64; 3] {
+/// What a process uses: descriptors, threads, memory in bytes.
+fn resources(agent: &Running) -> [u64; 3] {
     let count = |what: &str| {
         let folder = format!("/proc/{}/{what}", agent.0.id());
         std::fs::read_dir(folder).unwrap().count() as u64
@@ -256,11 +264,11 @@ fn possessions(agent: &Running) -> [u64; 3] {
 }
 
 #[test]
-fn hundreds_of_interfaces_that_come_and_go_leave_nothing_behind() {
+fn hundreds_of_short_lived_interfaces_leave_no_resources_in_use() {
     let Some(cable) = Cable::lay() else { return };
     let mut agent = Cable::command(&cable.left, AGENT);
     agent.args(["run", "-i", "cable", "-i", "idle*", "--window", "1s"]);
-    // Nobody reads what it says of all these.
+    // Its log is discarded, because no test reads the lines about all these.
     let agent = Running::start(agent.stderr(Stdio::null()));
     captured(&cable, "cable");
     let come_and_go = |pairs: usize, name: &str| {
@@ -276,7 +284,7 @@ fn hundreds_of_interfaces_that_come_and_go_leave_nothing_behind() {
         for ten in pairs.collect::<Vec<_>>().chunks(10) {
             std::fs::write(&batch, ten.concat()).unwrap();
             ip(&["-n", &cable.left, "-batch", batch.to_str().unwrap()]);
-            // Some are captured by now, some about to be, some never will.
+            // By now some are captured, some are about to be, and some never will be.
             std::thread::sleep(Duration::from_millis(200));
             let gone = ten.iter().map(|pair| {
                 let name = pair.split(' ').nth(2).unwrap();
@@ -286,24 +294,24 @@ fn hundreds_of_interfaces_that_come_and_go_leave_nothing_behind() {
             ip(&["-n", &cable.left, "-batch", batch.to_str().unwrap()]);
         }
     };
-    let forgotten = || {
-        eventually("all to be forgotten", || {
+    let removed = || {
+        eventually("all to be removed", || {
             let text = cable.metrics();
             (!text.contains("idle")).then(|| text.lines().count())
         })
     };
-    // Threads and buffers that stay are there after these.
+    // After these, threads and buffers that are kept for reuse exist.
     come_and_go(50, "w");
-    let series = forgotten();
+    let series = removed();
     std::thread::sleep(Duration::from_secs(1));
-    let [descriptors, threads, memory] = possessions(&agent);
+    let [descriptors, threads, memory] = resources(&agent);
     come_and_go(300, "");
-    assert_eq!(forgotten(), series);
+    assert_eq!(removed(), series);
     eventually("descriptors and threads as before", || {
-        let [now_descriptors, now_threads, _] = possessions(&agent);
+        let [now_descriptors, now_threads, _] = resources(&agent);
         (now_descriptors <= descriptors && now_threads <= threads).then_some(())
     });
-    let [.., now] = possessions(&agent);
+    let [.., now] = resources(&agent);
     assert!(
         now < memory + (16 << 20),
         "{memory} bytes before, {now} now"

@@ -1,4 +1,4 @@
-//! Live capture on a real cable, scraped by a real Prometheus.
+//! Live capture on a veth pair, scraped by a real Prometheus.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -15,7 +15,7 @@ use common::{
 };
 
 #[test]
-fn what_was_sent_is_what_prometheus_shows() {
+fn prometheus_shows_the_packets_that_were_sent() {
     let Some(cable) = Cable::lay() else { return };
     let mut agent = cable.capture(&["-i", "cable"]);
     let prometheus = Prometheus::start(AGENT_PORT, PROMETHEUS_PORT, Some(&cable.left));
@@ -38,7 +38,7 @@ fn what_was_sent_is_what_prometheus_shows() {
 }
 
 #[test]
-fn the_text_is_what_prometheus_expects() {
+fn the_exported_text_passes_the_check_of_promtool() {
     let Some(cable) = Cable::lay() else { return };
     let _agent = cable.capture(&["-i", "cable"]);
     cable.ping(5);
@@ -61,7 +61,7 @@ fn the_text_is_what_prometheus_expects() {
     );
     let complete = series(&text, "crane_window_complete", &[("interface", "cable")]);
     assert_eq!(complete, Some(0.0), "the first window lasts long");
-    // Counters are there from the start, also those that count nothing.
+    // Counters exist from the start, also those that are 0.
     for reason in ["ring_full", "kernel", "interface"] {
         let labels = [("interface", "cable"), ("reason", reason)];
         assert_eq!(
@@ -103,7 +103,7 @@ fn an_interface_that_goes_away_and_comes_back_is_captured_again() {
     });
 }
 
-/// Down is down, also where libpcap has no error to tell.
+/// An interface that is down counts as down even if libpcap reports no error.
 #[test]
 fn an_interface_that_is_set_down_is_not_ready_until_it_is_up_again() {
     let Some(cable) = Cable::lay() else { return };
@@ -160,14 +160,14 @@ fn an_interface_that_is_down_is_captured_when_it_comes_up() {
 }
 
 #[test]
-fn windows_turn_with_the_clock_and_forget_who_is_gone() {
+fn windows_end_by_the_clock_and_drop_old_pairs() {
     let Some(cable) = Cable::lay() else { return };
     let mut agent = cable.capture(&["-i", "cable", "--window", "4s"]);
     let labels = [("src", RIGHT), ("dst", LEFT)];
     let heavy = |text: &str| series(text, "crane_heavy_hitter_packets", &labels);
     let complete = |text: &str| series(text, "crane_window_complete", &[("interface", "cable")]);
     let mut sent = 0.0;
-    // On a slow machine a window may turn between two of the packets.
+    // On a slow machine a window may end between two of the packets.
     eventually("a window with all packets", || {
         wait_for_window(4);
         cable.ping(20);
@@ -178,7 +178,7 @@ fn windows_turn_with_the_clock_and_forget_who_is_gone() {
         });
         (packets == 20.0).then_some(())
     });
-    // Nothing comes any more, and the clock alone turns the window.
+    // No more packets arrive, so only the clock ends the window.
     eventually("the pair to vanish", || {
         let text = cable.metrics();
         let source = series(&text, "crane_top_source_packets", &[("ip", RIGHT)]);
@@ -216,11 +216,11 @@ fn a_wall_clock_that_jumps_neither_stalls_nor_skips_a_window() {
     let mut agent = Running::start(&mut command);
     agent.wait_for_line("metrics are at");
     let value = |text: &str, name: &str| series(text, name, &[("interface", "cable")]).unwrap();
-    // When the last complete window began by the wall clock, and its packets.
+    // When the last complete window began by the wall clock, and its number of packets.
     let window = |text: &str| {
         let seconds = value(text, "crane_window_seconds");
         if value(text, "crane_window_complete") == 1.0 {
-            // The one after a step is short.
+            // The window after a step of the clock is short.
             assert!((0.0..=1.0).contains(&seconds), "{seconds}");
         }
         let start = value(text, "crane_window_start_timestamp_seconds");
@@ -236,10 +236,13 @@ fn a_wall_clock_that_jumps_neither_stalls_nor_skips_a_window() {
             is_here(window(&cable.metrics()).0).then_some(())
         });
         cable.ping(10);
-        eventually("its packets, though they are stamped otherwise", || {
-            let (start, packets) = window(&cable.metrics());
-            (is_here(start) && packets > 0.0).then_some(())
-        });
+        eventually(
+            "its packets, although their time stamps are of the other clock",
+            || {
+                let (start, packets) = window(&cable.metrics());
+                (is_here(start) && packets > 0.0).then_some(())
+            },
+        );
         eventually("a window without them", || {
             let (start, packets) = window(&cable.metrics());
             (is_here(start) && packets == 0.0).then_some(())
@@ -251,7 +254,7 @@ fn a_wall_clock_that_jumps_neither_stalls_nor_skips_a_window() {
 }
 
 #[test]
-fn packets_that_wait_for_a_full_batch_count_in_the_window_they_came_in() {
+fn packets_that_wait_for_a_full_batch_count_in_the_window_of_their_arrival() {
     let Some(cable) = Cable::lay() else { return };
     let mut command = Cable::command(&cable.left, AGENT);
     command.args(["run", "-i", "cable", "--window", "1s"]);
@@ -269,10 +272,10 @@ fn packets_that_wait_for_a_full_batch_count_in_the_window_they_came_in() {
         (complete && packets > 0.0).then_some(began)
     });
     let late = began - sent.as_secs_f64();
-    assert!(late < 5.0, "{late} s: they lingered");
+    assert!(late < 5.0, "{late} s: they were counted in a later window");
 }
 
-/// A replay at the speed of a capture is shown as one is.
+/// A paced replay is shown like a live capture, not only at the end of a batch.
 #[test]
 fn a_slow_replay_shows_its_packets_before_a_batch_is_full() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,7 +283,7 @@ fn a_slow_replay_shows_its_packets_before_a_batch_is_full() {
     write_pcap(&folder.path().join("slow.pcap"), &frames);
     let port = free_port();
     let mut command = Command::new(AGENT);
-    // Their stamps are a millisecond apart: ten packets a second.
+    // Their time stamps are a millisecond apart, so ten packets are replayed per second.
     command.args(["replay", "slow.pcap", "--serve", "--speed", "0.01"]);
     command.arg(format!("--listen=127.0.0.1:{port}"));
     command.current_dir(folder.path()).stdout(Stdio::null());
@@ -293,11 +296,12 @@ fn a_slow_replay_shows_its_packets_before_a_batch_is_full() {
         let listed = series(&text, "crane_heavy_hitter_packets", &[("src", "10.0.0.1")])?;
         (packets >= 5.0).then_some((packets, listed))
     });
-    // A batch is never full: all packets would come together at the end.
+    // No batch gets full, so without a time limit all packets would appear together at
+    // the end.
     assert!(packets < 300.0 && listed > 0.0, "{packets} {listed}");
 }
 
-/// What makes a program believe that the wall clock jumps.
+/// The library that changes the wall clock of a program.
 fn libfaketime() -> PathBuf {
     let mut folders = std::fs::read_dir("/usr/lib").unwrap();
     let found = folders.find_map(|folder| {
@@ -308,7 +312,7 @@ fn libfaketime() -> PathBuf {
 }
 
 #[test]
-fn interfaces_are_chosen_by_pattern_and_variables_lose_to_flags() {
+fn interfaces_are_chosen_by_pattern_and_flags_override_variables() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let names = |variables: &[(&str, &str)], args: &[&str]| {
@@ -353,7 +357,8 @@ fn a_direction_and_a_sample_can_be_chosen() {
     }
     let mut command = Cable::command(&cable.left, AGENT);
     command.args(["run", "-i", "cable"]).stderr(Stdio::piped());
-    // Hosts ask for each other now and then, and a sample does not look at what it leaves out.
+    // Hosts send ARP from time to time, and packets outside of a sample are not decoded, so
+    // they would count as sampled.
     command.env("CRANE_CAPTURE_FILTER", "icmp");
     let mut agent = Running::start(command.env("CRANE_CAPTURE_SAMPLE", "4"));
     agent.wait_for_line("metrics are at");
@@ -373,7 +378,7 @@ fn a_direction_and_a_sample_can_be_chosen() {
 }
 
 #[test]
-fn a_terminal_that_goes_away_does_not_end_it() {
+fn a_hangup_signal_does_not_end_the_agent() {
     let Some(cable) = Cable::lay() else { return };
     let mut agent = cable.capture(&["-i", "cable"]);
     agent.signal("-HUP");

@@ -1,4 +1,4 @@
-//! Manual pages and completions, as they are made and as they are installed.
+//! Manual pages and completions, as generated and as installed.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -22,7 +22,7 @@ const SECTIONS: [&str; 8] = [
     "EXAMPLES",
 ];
 
-/// The text a reader sees; groff has nothing to complain about.
+/// The text of a page as formatted by groff, which must report no warning.
 fn shown(page: &Path) -> String {
     let output = Command::new("groff")
         .args(["-man", "-Tutf8", "-P-cbou", "-ww"])
@@ -73,7 +73,7 @@ fn every_command_has_a_page_with_all_sections() {
 }
 
 #[test]
-fn one_page_can_be_asked_for() {
+fn a_single_page_is_printed() {
     let page = |args: &[&str]| String::from_utf8(agent(args).stdout).unwrap();
     assert!(page(&["man"]).contains(".TH CRANE-AGENT 1"));
     assert!(page(&["man", "check-config"]).contains(".TH CRANE-AGENT-CHECK-CONFIG 1"));
@@ -100,11 +100,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn make_installs_them_and_takes_them_away_again() {
+fn make_installs_and_uninstalls_them() {
     let root = tempfile::tempdir().unwrap();
     let make = |target: &str| {
         let output = Command::new("make")
-            // This binary, as it is: nothing is built.
+            // Uses this binary as it is, so that nothing is built.
             .args(["--silent", "--old-file", AGENT, target])
             .arg(format!("AGENT={AGENT}"))
             .arg(format!("DESTDIR={}", root.path().display()))
@@ -142,11 +142,11 @@ fn make_installs_them_and_takes_them_away_again() {
     assert_eq!(files(root.path()), [config]);
 }
 
-/// Types lines into a shell in a terminal, each up to a Tab and then Enter; the
+/// Types lines into a shell in a terminal, each followed by Tab and Enter. Returns the
 /// arguments that `crane-agent` was run with.
 fn press_tab(shell: &str, start: &str, folder: &Path, lines: &[&str]) -> Vec<String> {
     let log = folder.join(format!("{shell}.log"));
-    // The shell needs a terminal; this gives it one.
+    // The shell needs a terminal, which `script` provides.
     let mut terminal = Command::new("script")
         .args(["-q", "-c", start, "/dev/null"])
         .current_dir(folder)
@@ -178,7 +178,9 @@ fn press_tab(shell: &str, start: &str, folder: &Path, lines: &[&str]) -> Vec<Str
         let log = std::fs::read_to_string(&log).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     };
-    eventually(&format!("{shell} to ask"), || (prompts() > 0).then_some(()));
+    eventually(&format!("a prompt of {shell}"), || {
+        (prompts() > 0).then_some(())
+    });
     for (at, line) in lines.iter().enumerate() {
         write!(keys, "crane-agent {line}\t").unwrap();
         keys.flush().unwrap();
@@ -204,7 +206,7 @@ fn tab_completes_commands_options_values_and_files() {
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     };
-    // What is run says only how.
+    // A replacement that writes only its arguments.
     executable("crane-agent", "#!/bin/sh\necho \"$*\" >> \"$LOG\"\n");
     std::fs::write(folder.join("traffic.pcap"), "").unwrap();
     for (shell, name) in [

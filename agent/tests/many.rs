@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::net::{Cable, LEFT, RIGHT};
 use common::{eventually, series, values};
 
-/// Beside the cable.
+/// Interfaces besides the one with packets.
 const IDLE: usize = 500;
 
 #[test]
@@ -16,7 +16,7 @@ fn hundreds_of_idle_interfaces_cost_little() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_idle(IDLE);
     let agent = cable.capture(&["--window", "2s"]);
-    // Until there are two windows everywhere: the most memory there can be.
+    // With two windows on every interface the memory is at its maximum.
     let text = eventually("a complete window on every interface", || {
         let text = cable.metrics();
         let complete = values(&text, "crane_window_complete").filter(|complete| *complete == 1.0);
@@ -34,14 +34,14 @@ fn hundreds_of_idle_interfaces_cost_little() {
     let resident = agent.resident_bytes();
     assert!(resident <= 256 << 20, "{resident} bytes resident");
 
-    // A build without optimisation, on a machine that has other work, with
-    // windows that are much too short: the bench has the real figures.
+    // This is a build without optimisation, on a machine that may be busy, with very
+    // short windows. The benchmark has the real figures.
     let (before, seconds) = (agent.cpu_seconds(), 4);
     std::thread::sleep(Duration::from_secs(seconds));
     let share = (agent.cpu_seconds() - before) / seconds as f64;
     assert!(share < 0.25, "{share} of a core to do nothing");
 
-    // Among all these the one that has packets is seen.
+    // The only interface with packets is among the exported ones.
     cable.ping(100);
     eventually("its packets", || {
         let edges = series(

@@ -1,4 +1,4 @@
-//! Memory goes where the traffic is.
+//! Memory is given to interfaces with traffic.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -9,13 +9,13 @@ use std::path::Path;
 use common::net::Cable;
 use common::{eventually, frame, series, values, write_pcap};
 
-/// Interfaces on which nothing happens.
+/// Interfaces without packets.
 const IDLE: usize = 100;
 /// What an idle interface has for a window: four sketches of 4 KiB. Fan-out,
 /// fan-in and main services take nothing before the first packet.
 const LEAST: f64 = 16.0 * 1024.0;
 
-/// Packets of ever new pairs.
+/// A capture in which every packet is of a new pair.
 fn flood(folder: &Path, packets: u32) -> std::path::PathBuf {
     let pair = |n: u32| (n.wrapping_mul(2_654_435_761), n.wrapping_mul(40_503));
     let frames: Vec<Vec<u8>> = (0..packets)
@@ -28,14 +28,14 @@ fn flood(folder: &Path, packets: u32) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_busy_interface_gets_all_it_may_have_and_idle_ones_hold_the_least() {
+fn a_busy_interface_gets_the_largest_memory_and_idle_ones_keep_the_smallest() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_idle(IDLE);
     let folder = tempfile::tempdir().unwrap();
     let path = flood(folder.path(), 30_000);
     let config = folder.path().join("agent.toml");
-    // Set aside are 58 KiB for each of 101 interfaces and 4 MiB to store batches, so
-    // about 1.3 MiB are left.
+    // 58 KiB are reserved for each of 101 interfaces and 4 MiB for storing batches, so
+    // about 1.3 MiB remain.
     let text = "[sketch]\nmemory = \"1MiB\"\nmemory_total = \"11MiB\"\n";
     std::fs::write(&config, text).unwrap();
     let _agent = cable.capture(&["--window", "3s", "-c", config.to_str().unwrap()]);
@@ -44,10 +44,10 @@ fn a_busy_interface_gets_all_it_may_have_and_idle_ones_hold_the_least() {
     };
     let text = cable.metrics();
     assert_eq!(values(&text, "crane_sketch_memory_bytes").count(), IDLE + 1);
-    // One window, or two: the first ends with a multiple of its length.
+    // One window or two, because the first ends at a multiple of its length.
     assert!(
         memory("cable", &text) <= 2.0 * LEAST,
-        "nothing is taken ahead"
+        "no memory is taken in advance"
     );
 
     // Within one window, from nothing to half of what an interface may have.
@@ -62,7 +62,7 @@ fn a_busy_interface_gets_all_it_may_have_and_idle_ones_hold_the_least() {
     assert_eq!(idle.count(), IDLE, "idle ones hold the least");
     assert!(sender.succeeds());
 
-    // Two quiet windows later it has given everything back.
+    // After two windows without packets it has returned all of it.
     eventually("the memory to be given back", || {
         (memory("cable", &cable.metrics()) <= 2.0 * LEAST).then_some(())
     });

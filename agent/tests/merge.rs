@@ -1,4 +1,5 @@
-//! Many files: merged into one capture, or with a total; and files that are none.
+//! Several files: merged into one capture, or reported with a total; and files that are
+//! not captures.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -46,11 +47,11 @@ fn windows(capture: &Value) -> Vec<u64> {
 fn files_that_overlap_become_one_capture_in_the_order_of_time() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    // Named in the wrong order, and two of them at the same time.
+    // Names are not in the order of time, and two files overlap.
     write(&at("a.pcap"), 1, (2000..4000).step_by(100));
     write(&at("b.pcap"), 2, (0..2000).step_by(100));
     write(&at("c.pcap"), 3, (50..4000).step_by(200));
-    // A little disorder within a file stays as it is.
+    // Packets out of order within a file stay in that order.
     write(&at("d.pcap"), 4, [3500, 3400, 3600]);
     let report = report(folder.path(), &["--merge", ".", "--window", "1s"]);
     let captures = report["captures"].as_array().unwrap();
@@ -76,7 +77,7 @@ fn files_that_overlap_become_one_capture_in_the_order_of_time() {
 }
 
 #[test]
-fn a_stray_keeps_nobody_waiting() {
+fn a_wrong_time_stamp_does_not_delay_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let day = 86_400_000;
     let steady = || (0..4000).step_by(100);
@@ -89,7 +90,8 @@ fn a_stray_keeps_nobody_waiting() {
     let report = report(folder.path(), &["--merge", ".", "--window", "1s"]);
     let capture = &report["captures"][0];
     assert_eq!(capture["packets"], 80);
-    // Only the last one, with nothing behind it, is taken at its word.
+    // Only the last wrong time stamp is believed, because no packet follows that
+    // disagrees.
     assert_eq!(windows(capture), [20, 20, 20, 19, 1]);
 }
 
@@ -118,7 +120,7 @@ fn interfaces_are_merged_too() {
 }
 
 #[test]
-fn there_may_be_more_files_than_descriptors_unless_they_overlap() {
+fn more_files_than_descriptors_can_be_merged_unless_they_overlap() {
     let folder = tempfile::tempdir().unwrap();
     let run = |length: u64| {
         for n in 0..100u64 {
@@ -166,7 +168,7 @@ fn several_files_end_with_a_total() {
 }
 
 #[test]
-fn files_that_are_no_captures_are_named_at_the_end_with_the_reason() {
+fn files_that_are_not_captures_are_named_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     write(&at("a.pcap"), 1, [0, 10]);
@@ -180,7 +182,7 @@ fn files_that_are_no_captures_are_named_at_the_end_with_the_reason() {
     std::fs::write(at("c.erf"), erf).unwrap();
     let xz = "xz-compressed: unpack it first (xz -d)";
     let endace = "ERF (Endace) capture: convert it with editcap -F pcap";
-    // Named: an error, for each file and merged.
+    // A file that is named by the user is an error, with and without merging.
     for merge in [&[][..], &["--merge"]] {
         let args = [&["a.pcap", "b.pcap.xz", "c.erf"], merge].concat();
         let output = replay(folder.path(), &args);
@@ -194,7 +196,7 @@ fn files_that_are_no_captures_are_named_at_the_end_with_the_reason() {
         let last = report["captures"].as_array().unwrap().last().unwrap();
         assert!(last["error"].as_str().unwrap().contains(endace), "{last}");
     }
-    // Found in a folder: skipped, but not in silence.
+    // A file that is found in a folder is skipped and reported.
     let output = replay(folder.path(), &["."]);
     assert_eq!(output.status.code(), Some(0));
     let said = stderr(&output);

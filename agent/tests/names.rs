@@ -1,5 +1,5 @@
-//! Networks with names: exact counters between them, names beside addresses in
-//! every list, and what is no name.
+//! Networks with names: exact counters between them, names beside addresses in every
+//! list, and invalid names.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,7 +14,7 @@ use common::packets::v6;
 use common::{AGENT, address, agent, arp, frame, get, json, series, serving, stderr};
 use serde_json::{Value, json};
 
-/// A name that needs care wherever it is shown.
+/// A name with characters that have to be escaped in every output.
 const WEIRD: &str = "a \"b\" \\ c\nd\u{1b}[2J";
 
 /// 10.0.0.0/8 with a hole and two networks in it, and IPv6.
@@ -61,7 +61,7 @@ fn inside(folder: &Path, args: &[&str]) -> Output {
 }
 
 #[test]
-fn a_replay_counts_between_names_exactly_and_shows_them() {
+fn a_replay_counts_exactly_between_names_and_shows_them() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
     std::fs::write(folder.path().join("agent.toml"), NAMES).unwrap();
@@ -190,10 +190,10 @@ fn metrics_answers_and_tables_have_names() {
 }
 
 #[test]
-fn a_file_of_names_is_read_and_the_environment_may_name_it() {
+fn a_file_of_names_can_be_set_by_a_variable() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
-    // Half of them hold no packet of the capture.
+    // No packet of the capture is in these networks.
     let mut lines = String::from("\u{feff}Prefix,Name\r\n# by hand\r\n\r\n");
     for n in 0..50_000u32 {
         let (a, b) = (n >> 8, n & 255);
@@ -317,7 +317,7 @@ fn bad_names_are_refused_with_file_and_line() {
         );
     }
 
-    // Whoever says the same twice, or cuts a hole, says nothing wrong.
+    // Equal lines and the name `other` for a part of a network are valid.
     let fine = "10.0.0.0/8,a\n10.0.0.0/8,a\n10.1.0.0/16,other\n::ffff:10.0.0.0/104,b\n";
     let output = check(config, fine.as_bytes());
     assert!(output.status.success(), "{}", stderr(&output));

@@ -1,5 +1,5 @@
-//! The page of the agent, and the one that a replay writes: one document that loads
-//! nothing else, and no text of the network becomes markup in it.
+//! The page of the agent, and the page that a replay writes: one document that loads
+//! nothing else, in which text from the network never becomes markup.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -46,8 +46,8 @@ fn hash(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// What would be fetched from elsewhere; names of formats are not.
-fn is_self_contained(page: &str) {
+/// Checks that a page loads nothing from elsewhere. Names of formats are not loaded.
+fn check_self_contained(page: &str) {
     let known = ["http://www.w3.org/2000/svg"];
     for scheme in ["http://", "https://"] {
         for (at, _) in page.match_indices(scheme) {
@@ -67,7 +67,7 @@ fn is_self_contained(page: &str) {
 }
 
 #[test]
-fn the_page_runs_its_own_scripts_and_asks_its_own_agent() {
+fn the_page_allows_only_its_own_scripts_and_its_own_agent() {
     let folder = tempfile::tempdir().unwrap();
     let (_running, port) = serving(folder.path(), &[]);
     let (head, page) = answer(port, "/", "");
@@ -96,7 +96,7 @@ fn the_page_runs_its_own_scripts_and_asks_its_own_agent() {
             "frame-ancestors 'none'",
         ]
     );
-    is_self_contained(&page);
+    check_self_contained(&page);
     assert!(!inside(&page, "<script>", "</script>").contains("innerHTML"));
 }
 
@@ -119,7 +119,7 @@ fn the_page_is_behind_the_password() {
     let (head, body) = answer(port, "/", &format!("Authorization: Basic {login}\r\n"));
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     assert!(body.contains("<html"));
-    // Headers of the file are added, but do not weaken or break the page.
+    // Headers of the file are added, but do not replace those of the page.
     assert!(
         head.to_lowercase().contains("x-frame-options: deny"),
         "{head}"
@@ -128,7 +128,7 @@ fn the_page_is_behind_the_password() {
 }
 
 #[test]
-fn what_the_page_asks_for_is_answered() {
+fn the_queries_of_the_page_are_answered() {
     let folder = tempfile::tempdir().unwrap();
     let (_running, port) = serving(folder.path(), &[]);
     let ask = |path: &str| -> (String, Value) {
@@ -164,7 +164,7 @@ fn what_the_page_asks_for_is_answered() {
         "{pairs}"
     );
 
-    // The first point comes after five seconds.
+    // The first point exists after five seconds.
     let history = eventually("a point", || {
         let (_, history) = ask("/api/v1/history?interface=small.pcap&points=10");
         history["end"].is_f64().then_some(history)
@@ -176,9 +176,9 @@ fn what_the_page_asks_for_is_answered() {
     assert!(status.contains("400"), "{status}");
 }
 
-/// Twenty thousand pairs where there is room for some hundred.
+/// Twenty thousand pairs in a sketch with slots for a few hundred.
 #[test]
-fn a_crowded_sketch_says_how_full_it_is_and_how_its_layers_do() {
+fn a_full_sketch_reports_its_fill_and_the_coverage_of_its_intervals() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crowd.pcap");
     let frames: Vec<Vec<u8>> = (0..20_000)
@@ -218,7 +218,7 @@ fn a_crowded_sketch_says_how_full_it_is_and_how_its_layers_do() {
 }
 
 #[test]
-fn longer_lists_hide_addresses_as_all_others_do() {
+fn longer_lists_are_anonymised_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let config = "[export]\nanonymise = \"prefix\"\n";
     std::fs::write(folder.path().join("agent.toml"), config).unwrap();
@@ -233,14 +233,14 @@ fn longer_lists_hide_addresses_as_all_others_do() {
 }
 
 #[test]
-fn a_report_has_the_capture_inside() {
+fn a_written_report_contains_the_capture() {
     let folder = tempfile::tempdir().unwrap();
     let frames: Vec<Vec<u8>> = (0..200)
         .map(|n| frame(address(1 + n / 120), address(9), 100))
         .collect();
     let file = "office.pcap";
     write_pcap(&folder.path().join(file), &frames);
-    // A name from elsewhere that would end the script it is in.
+    // A name that would end the script element that contains it.
     std::fs::write(folder.path().join("networks.csv"), "10.0.0.0/8,</script>\n").unwrap();
     std::fs::write(
         folder.path().join("a.toml"),
@@ -263,7 +263,7 @@ fn a_report_has_the_capture_inside() {
     assert_eq!(
         lines(&table.stdout),
         lines(&output.stdout),
-        "a page changes nothing else"
+        "writing a page does not change the table"
     );
 
     let page = std::fs::read_to_string(folder.path().join("out.html")).unwrap();
@@ -290,9 +290,9 @@ fn a_report_has_the_capture_inside() {
         meta.contains(&hash(inside(&page, "<script>", "</script>"))),
         "{meta}"
     );
-    is_self_contained(&page);
+    check_self_contained(&page);
 
-    // What was there is replaced, also by something shorter.
+    // An existing file is replaced, also by a shorter one.
     let path = folder.path().join("out.html");
     std::fs::write(&path, "x".repeat(1 << 20)).unwrap();
     assert!(replay(&["--report", "out.html"]).status.success());
@@ -301,7 +301,7 @@ fn a_report_has_the_capture_inside() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_said_before_the_replay() {
+fn a_report_that_cannot_be_written_is_an_error_before_the_replay() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("missing/out.html");
     let pcap = folder.path().join("a.pcap");

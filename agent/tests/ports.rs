@@ -1,5 +1,5 @@
-//! Questions about services: of a pair, of networks, of an address, and which pairs a
-//! service has; from files, over HTTP and on the command line.
+//! Queries about services: of a pair, of networks, of an address, and the pairs of a
+//! service; from files, over HTTP and on the command line.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -30,8 +30,8 @@ fn to(pair: u32, protocol: u8, port: u16) -> Vec<u8> {
     ethernet(IPV4, &ip(v4(pair), protocol, &ports(50_000, port)))
 }
 
-/// A pair with five services, of which that with nine tenths of the packets comes last; one
-/// that is scanned on all ports; one of IPv6; fragments.
+/// A pair with five services, the last of which has nine tenths of its packets; a pair with
+/// a scan of all ports; a pair of IPv6; fragments.
 fn frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for (port, count) in [(22, 20), (80, 30), (443, 40), (25, 5)] {
@@ -58,7 +58,7 @@ fn ends(row: &Value) -> [u64; 3] {
 }
 
 #[test]
-fn a_replay_answers_about_ports() {
+fn a_replay_answers_queries_about_services() {
     let folder = tempfile::tempdir().unwrap();
     let path = capture(folder.path());
     let (a, b) = (v4(1).0, v4(1).1);
@@ -84,7 +84,7 @@ fn a_replay_answers_about_ports() {
     assert_eq!(capture["exact"], true);
     let rows = capture["asked"].as_array().unwrap();
     let asked = |at: usize| ends(&rows[at]);
-    // It has nine tenths and came last.
+    // The service with nine tenths of the packets, which arrived last.
     assert_eq!(
         (rows[0]["service"].as_str(), asked(0)[1]),
         (Some("4444"), 900)
@@ -93,13 +93,14 @@ fn a_replay_answers_about_ports() {
     assert_eq!(asked(1)[1], 900);
     assert!(asked(1)[2] <= asked(0)[2], "{}", rows[1]);
     assert!(asked(2)[0] == 0 && asked(2)[2] <= 30, "{}", rows[2]);
-    // One packet of the scan may have been UDP of this pair, as far as is known.
+    // According to the stored counts, one packet of the other protocol may have belonged
+    // to this pair.
     assert_eq!((asked(3)[0], asked(3)[1]), (40, 40));
     assert!(asked(3)[2] <= 41, "{}", rows[3]);
     assert_eq!(asked(4), asked(3));
-    // 22 was the lightest of three when a fourth came.
+    // 22 was the lightest of three when a fourth service arrived.
     assert!(asked(5)[0] <= 20 && asked(5)[2] >= 20, "{}", rows[5]);
-    // Forty, seven, and one of the scan.
+    // 40 of TCP, 7 of UDP, and 1 of the scan.
     assert_eq!(asked(6), [48, 48, 48]);
     assert_eq!(asked(7), [41, 41, 41]);
     assert_eq!(asked(8), [7, 7, 7]);
@@ -111,7 +112,7 @@ fn a_replay_answers_about_ports() {
         (&listed[0]["protocol"], &listed[0]["port"]),
         (&json!("udp"), &json!(4444))
     );
-    assert_eq!(ends(&listed[0]), asked(1), "listed as asked");
+    assert_eq!(ends(&listed[0]), asked(1), "the list agrees with the query");
     let sent = &rows[11]["services"]["sent"];
     assert_eq!(sent[0]["port"], 4444);
     let table = String::from_utf8(agent(&["replay", "-q", &path, "--ask", &questions[10]]).stdout);
@@ -121,7 +122,7 @@ fn a_replay_answers_about_ports() {
 }
 
 #[test]
-fn a_running_agent_answers_about_ports() {
+fn a_running_agent_answers_queries_about_services() {
     let folder = tempfile::tempdir().unwrap();
     let path = capture(folder.path());
     let (_running, port) = serving(folder.path(), &path, &[]);
@@ -182,7 +183,8 @@ fn a_running_agent_answers_about_ports() {
     let text = |args: &[&str]| String::from_utf8(query(args).stdout).unwrap();
     let (src, dst) = (a.to_string(), b.to_string());
     let pair = ["--src", &src, "--dst", &dst];
-    // Of port 443 another protocol may have had the packet of the service that is not kept.
+    // A service that is no longer kept may have had one packet to port 443 with another
+    // protocol.
     let shown = text(&[&pair[..], &["--port", "443"]].concat());
     assert!(
         shown.contains("pair, 443") && shown.contains("certainly 40 to 41"),
@@ -227,9 +229,9 @@ fn a_running_agent_answers_about_ports() {
     }
 }
 
-/// A scan of all ports costs one pair, and light rows have their services.
+/// A scan of all ports affects one pair only, and light pairs keep their services.
 #[test]
-fn a_scan_of_all_ports_displaces_nobody() {
+fn a_scan_of_all_ports_displaces_no_service_of_other_pairs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scan.pcap");
     let others = (10..8010u32).map(|pair| to(pair, TCP, 443));

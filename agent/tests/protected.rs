@@ -1,5 +1,5 @@
-//! An agent that shows a certificate and wants to see a password, as Prometheus,
-//! curl, its own client and those who guess see it.
+//! An agent with TLS and passwords, accessed by Prometheus, curl, its own client and by
+//! clients that guess passwords.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -39,7 +39,7 @@ fn users(passwords: &[(&str, &str)], cost: u32) -> String {
     format!("basic_auth_users:\n{lines}")
 }
 
-/// `crane-agent top` with these arguments; what it prints, or why it does not.
+/// Runs `crane-agent top` with these arguments. Returns its output or its error message.
 fn top(folder: &Path, password: Option<&str>, args: &[&str]) -> Result<String, String> {
     let mut command = Command::new(AGENT);
     command.arg("top").args(args).current_dir(folder);
@@ -90,7 +90,7 @@ fn prometheus_scrapes_over_tls_with_a_password() {
 }
 
 #[test]
-fn every_path_wants_a_password_and_the_socket_none() {
+fn every_path_needs_a_password_and_the_socket_none() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::new(folder.path());
     certificates.sign("server", "ca");
@@ -153,7 +153,7 @@ fn expired_and_foreign_certificates_are_refused() {
     assert!(error.contains("expired"), "{error}");
 
     certificates.sign("server", "foreign");
-    eventually("a certificate of someone else", || {
+    eventually("a certificate of another authority", || {
         certificates.curl("foreign", &[&url]).ok()
     });
     let error = certificates.curl("ca", &[&url]).unwrap_err();
@@ -163,7 +163,7 @@ fn expired_and_foreign_certificates_are_refused() {
 }
 
 #[test]
-fn a_certificate_that_is_its_own_authority_is_trusted_by_name() {
+fn a_self_signed_certificate_is_trusted_if_it_is_given_with_ca() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::new(folder.path());
     certificates.sign_itself("server", "IP:127.0.0.1", "-1 hour");
@@ -177,7 +177,7 @@ fn a_certificate_that_is_its_own_authority_is_trusted_by_name() {
     let mut query = Command::new(AGENT);
     query.args(question).arg(folder.path().join("server.crt"));
     assert!(query.output().unwrap().status.success());
-    // Several may be in the file.
+    // The file may contain several certificates.
     let both = ["other.crt", "server.crt"].map(|name| {
         let text = std::fs::read_to_string(folder.path().join(name));
         text.unwrap()
@@ -185,13 +185,13 @@ fn a_certificate_that_is_its_own_authority_is_trusted_by_name() {
     std::fs::write(folder.path().join("both.crt"), both.concat()).unwrap();
     assert!(ask(&["--ca", "both.crt"]).is_ok());
 
-    // Nobody has named it, or another one of the same kind.
+    // Without `--ca`, or with another self-signed certificate, it is refused.
     for args in [&[][..], &["--ca", "other.crt"]] {
         let error = ask(args).unwrap_err();
         assert!(error.contains("name it with --ca"), "{error}");
         assert!(!error.contains("http://"), "{error}");
     }
-    // Its name and its dates count all the same.
+    // Its name and its dates are checked nevertheless.
     certificates.sign_itself("server", "DNS:elsewhere.example", "-1 hour");
     let refused = |why: &str| {
         eventually(why, || {
@@ -208,7 +208,7 @@ fn a_certificate_that_is_its_own_authority_is_trusted_by_name() {
 }
 
 #[test]
-fn clients_show_certificates_that_are_checked() {
+fn certificates_of_clients_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::new(folder.path());
     for name in ["server", "client"] {
@@ -232,7 +232,7 @@ fn clients_show_certificates_that_are_checked() {
         };
         certificates.curl("ca", &[identity, more].concat())
     };
-    // Who has one has a good one.
+    // A client without a certificate is accepted, and so is one with a valid certificate.
     for name in ["", "client"] {
         assert_eq!(ask(name, &[]).unwrap().0, 200, "{name:?}");
     }
@@ -282,7 +282,7 @@ fn certificates_and_users_change_without_a_restart() {
     });
     agent.wait_for_line("was read again");
 
-    // What is wrong changes nothing, and is said once.
+    // An invalid file changes nothing and is logged once.
     std::fs::write(folder.path().join("server.crt"), "half a certif").unwrap();
     for _ in 0..25 {
         assert_eq!(status("foreign", "alice:new").unwrap().0, 200);
@@ -298,7 +298,7 @@ fn certificates_and_users_change_without_a_restart() {
     assert!(named, "{warning}");
 }
 
-/// A request with this login from this address; its status.
+/// Sends a request with this login from this address. Returns the status.
 fn ask(port: u16, from: &str, login: &str) -> Option<u16> {
     let login = STANDARD.encode(login);
     if from != "127.0.0.1" {
@@ -320,12 +320,12 @@ fn ask(port: u16, from: &str, login: &str) -> Option<u16> {
 }
 
 #[test]
-fn guessing_costs_little_and_hurts_no_scrape() {
+fn wrong_passwords_cost_little_and_delay_no_scrape() {
     let folder = tempfile::tempdir().unwrap();
     let web = users(&[("alice", "right"), ("carol", "too")], 10);
     let (agent, port) = serving(folder.path(), "", &web);
     assert_eq!(ask(port, "127.0.0.1", "alice:right"), Some(200));
-    // Who does not exist takes as long as who does.
+    // An unknown user takes about as long as a known one.
     let [known, unknown] = ["alice:wrong", "nobody:wrong"].map(|login| {
         std::thread::sleep(Duration::from_millis(500));
         let start = Instant::now();
@@ -337,14 +337,14 @@ fn guessing_costs_little_and_hurts_no_scrape() {
     let (over, wrong, busy) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     let (over, wrong, busy) = (&over, &wrong, &busy);
     std::thread::scope(|scope| {
-        for guesser in 0..12 {
+        for client in 0..12 {
             scope.spawn(move || {
                 for n in 0.. {
                     if over.load(Relaxed) {
                         break;
                     }
                     let user = ["alice", "nobody"][n % 2];
-                    match ask(port, "127.0.0.1", &format!("{user}:{guesser}-{n}")) {
+                    match ask(port, "127.0.0.1", &format!("{user}:{client}-{n}")) {
                         Some(401) => wrong.fetch_add(1, Relaxed),
                         Some(429) => busy.fetch_add(1, Relaxed),
                         other => panic!("{other:?}"),
@@ -362,9 +362,10 @@ fn guessing_costs_little_and_hurts_no_scrape() {
             std::thread::sleep(Duration::from_millis(50));
         }
         let share = (agent.cpu_seconds() - before) / start.elapsed().as_secs_f64();
-        // Who was not here before, from another address, waits for few others.
+        // A client that has not logged in before, from another address, is not blocked by
+        // the others.
         let first = ask(port, "127.0.0.2", "carol:too");
-        // Before anything fails: the others would guess for ever.
+        // Set before any assertion, because the other threads would never end otherwise.
         over.store(true, Relaxed);
         assert_eq!((first, refused), (Some(200), 0));
         assert!(slowest < Duration::from_secs(1), "{slowest:?}");
@@ -373,12 +374,12 @@ fn guessing_costs_little_and_hurts_no_scrape() {
     let (wrong, busy) = (wrong.load(Relaxed), busy.load(Relaxed));
     assert!(
         wrong > 2 && busy > wrong,
-        "{wrong} checked, {busy} sent away"
+        "{wrong} checked, {busy} refused unchecked"
     );
 }
 
 #[test]
-fn a_bad_file_ends_the_start_with_its_line() {
+fn an_invalid_file_is_an_error_at_the_start_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     Certificates::new(folder.path()).sign("server", "ca");
     let config = folder.path().join("agent.toml");
@@ -441,7 +442,7 @@ fn several_addresses_serve_the_same() {
     let flags = [format!("--listen={}", at[1]), format!("--listen={}", at[2])];
     for (args, serving) in [
         (&[][..], [0, 1]),
-        // Flags win over the file.
+        // Flags override the file.
         (&flags[..], [1, 2]),
     ] {
         let mut command = Command::new(AGENT);

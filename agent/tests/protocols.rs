@@ -1,5 +1,5 @@
-//! What packets carry, counted exactly: every packet that has addresses is in
-//! one protocol, live and in a file, and none is missing.
+//! Exact counters of protocols: every packet with addresses is counted in exactly one of
+//! them, live and in a file.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,9 +16,10 @@ const NAMES: [&str; 8] = [
     "tcp", "udp", "icmp", "icmpv6", "sctp", "gre", "esp", "other",
 ];
 
-/// One of packets of every link type, of headers within headers, and of junk.
+/// Captures with packets of every link type, with nested headers, and with malformed
+/// packets.
 #[test]
-fn protocols_are_all_that_has_addresses() {
+fn every_packet_with_addresses_is_in_one_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let mut by_link: BTreeMap<u32, Vec<TestPacket>> = BTreeMap::new();
     for packet in packets::all() {

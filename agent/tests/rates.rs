@@ -1,5 +1,5 @@
-//! How fast everything is now, on a real cable: within a tenth of the truth two seconds
-//! after a flow has begun or stopped, also across the end of a window.
+//! Rates on a veth pair: within a tenth of the true rate two seconds after a flow has
+//! begun or stopped, also across the end of a window.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -16,7 +16,7 @@ use serde_json::Value;
 const FLOOD: (u32, u32) = (2000, 1000);
 const STEADY: (u32, u32) = (200, 100);
 
-/// What is known of the cable now.
+/// The lists of the current window, with these parameters.
 fn ask(cable: &Cable, parameters: &str) -> Value {
     let path = format!("/api/v1/heavy-hitters?interface=cable&window=current&{parameters}");
     let body = fetch(Some(&cable.left), AGENT_PORT, &path).unwrap();
@@ -24,7 +24,7 @@ fn ask(cable: &Cable, parameters: &str) -> Value {
     answer["interfaces"][0].clone()
 }
 
-/// The row of a list that has this in it.
+/// The first row of a list that contains this text.
 fn row(answer: &Value, list: &str, part: &str) -> Value {
     let rows = answer[list].as_array().unwrap();
     let row = rows.iter().find(|row| row.to_string().contains(part));
@@ -36,8 +36,8 @@ fn speed(row: &Value, rate: &str) -> Option<f64> {
     row[rate]["packets_per_second"].as_f64()
 }
 
-/// Whether packets and bits are within a tenth of this flow. Of few packets a second the
-/// sender itself sends more or less while the machine is busy.
+/// Whether packets and bits are within a tenth of this flow. A low rate is allowed a
+/// fifth, because the sender itself varies while the machine is busy.
 fn is_about(row: &Value, rate: &str, (packets, bytes): (u32, u32)) -> bool {
     let off = if packets < 1000 { 0.2 } else { 0.1 };
     let near = |seen: Option<f64>, truth: f64| {
@@ -48,8 +48,8 @@ fn is_about(row: &Value, rate: &str, (packets, bytes): (u32, u32)) -> bool {
     near(speed(row, rate), packets.into()) && near(bits, bits_sent)
 }
 
-/// Counts how often rates were right: where the machine is busy with something else a sender
-/// stands still now and then.
+/// Counts how often rates were right. They are not always, because the sender pauses now and
+/// then while the machine is busy.
 #[derive(Default)]
 struct Score {
     right: u32,
@@ -71,7 +71,7 @@ impl Score {
         let enough = f64::from(*right) >= share * f64::from(*all);
         assert!(
             enough && *all > 0,
-            "{right} of {all}; one that is not: {wrong}"
+            "{right} of {all}; one that is wrong: {wrong}"
         );
     }
 }
@@ -111,7 +111,7 @@ fn rates_follow_a_flood_within_two_seconds() {
     let mut most: f64 = 0.0;
     let mut looked = 0;
     while begun.elapsed() < Duration::from_secs(13) {
-        // The fastest is first, however much others had in the window.
+        // The fastest pair is first, even if others had more packets in the window.
         let answer = ask(&cable, "by=rate_2s&top=20");
         let at = format!("after {:?}: {answer}", begun.elapsed());
         for (list, part) in [
@@ -137,7 +137,7 @@ fn rates_follow_a_flood_within_two_seconds() {
         looked += 1;
         thread::sleep(Duration::from_millis(100));
     }
-    assert!(looked > 20, "{looked} looks");
+    assert!(looked > 20, "{looked} checks");
     assert!(most < 1.1 * f64::from(FLOOD.0), "{most}");
 
     flooding.stop("-KILL");

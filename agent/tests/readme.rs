@@ -1,4 +1,4 @@
-//! What the README and the pages it leads to show is what the agent prints.
+//! The output shown in the README and in the pages it links to is what the agent prints.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use common::{AGENT, Running, free_port, stderr, workspace};
 
-/// Where examples are.
+/// The pages with examples.
 const PAGES: [&str; 3] = ["README.md", "docs/replay.md", "docs/questions.md"];
 
-/// Commands of a page, and what it says that they print.
+/// The commands of a page and the output that it shows for them.
 fn examples(page: &str) -> Vec<(Vec<String>, Vec<String>)> {
     let text = std::fs::read_to_string(workspace().join(page)).unwrap();
     let blocks = text
@@ -38,14 +38,14 @@ fn in_folder(folder: &Path) -> Command {
 }
 
 #[test]
-fn the_readme_is_read_in_three_minutes() {
+fn the_readme_has_at_most_150_lines() {
     let text = std::fs::read_to_string(workspace().join("README.md")).unwrap();
     assert!(text.lines().count() <= 150);
 }
 
-/// A line that stands apart from its table is shown as text.
+/// A row that is separated from its table would be shown as text.
 #[test]
-fn every_row_is_in_a_table_with_a_head() {
+fn every_row_belongs_to_a_table_with_a_head() {
     let docs = std::fs::read_dir(workspace().join("docs")).unwrap();
     let pages = docs.map(|entry| entry.unwrap().path());
     let readme = workspace().join("README.md");
@@ -66,7 +66,7 @@ fn every_row_is_in_a_table_with_a_head() {
 }
 
 #[test]
-fn what_the_readme_shows_is_printed() {
+fn the_output_in_the_readme_is_printed() {
     let folder = tempfile::tempdir().unwrap();
     let sample = |args: &[&str]| {
         let status = in_folder(folder.path()).arg("sample").args(args).output();
@@ -91,7 +91,7 @@ fn what_the_readme_shows_is_printed() {
     }
     for (words, shown) in PAGES.into_iter().flat_map(examples) {
         let mut command = in_folder(folder.path());
-        // As a shell does.
+        // Quotes are removed as a shell does.
         command.args(words.iter().map(|word| word.trim_matches('\'')));
         if words[0] != "replay" {
             command.args(["--agent", &at]);
@@ -99,7 +99,7 @@ fn what_the_readme_shows_is_printed() {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{words:?}: {}", stderr(&output));
         let printed = String::from_utf8(output.stdout).unwrap();
-        // It may leave lines out; how long it took differs.
+        // The page may omit lines, and the elapsed time differs.
         let mut lines = printed.lines();
         let same = |line: &&String| line.trim() != "…" && !line.starts_with("read in");
         for line in shown.iter().filter(same) {

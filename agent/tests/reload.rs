@@ -1,5 +1,4 @@
-//! SIGHUP: a running agent reads its configuration again, and only what changed is
-//! made anew.
+//! SIGHUP: a running agent reads its configuration again and replaces only what changed.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use common::net::{AGENT_PORT, Cable, LEFT, RIGHT, fetch};
 use common::{AGENT, Running, eventually, series};
 
-/// An agent on the left side of a cable, and its configuration.
+/// An agent on the left side of a cable, with its configuration.
 struct Agent<'a> {
     cable: &'a Cable,
     folder: tempfile::TempDir,
@@ -19,7 +18,7 @@ struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    /// One whose windows last longer than the test.
+    /// Starts an agent whose windows last longer than the test.
     fn start(cable: &'a Cable, config: &str) -> Self {
         Self::start_with(cable, config, &["--window=366d"])
     }
@@ -49,15 +48,15 @@ impl<'a> Agent<'a> {
         self.folder.path().join(name)
     }
 
-    /// Changes the configuration; what the agent says of it.
+    /// Changes the configuration and reloads. Returns what the agent logs about it.
     fn reload(&mut self, config: &str) -> String {
         std::fs::write(self.file("agent.toml"), config).unwrap();
         self.process.signal("-HUP");
         self.process.wait_for_line(" configuration")
     }
 
-    /// The same, for one that is in order.
-    fn reload_well(&mut self, config: &str) -> String {
+    /// The same for a valid configuration, which must be applied.
+    fn reload_valid(&mut self, config: &str) -> String {
         let line = self.reload(config);
         assert!(line.contains("configuration reloaded: "), "{line}");
         eventually("success", || {
@@ -84,7 +83,7 @@ impl<'a> Agent<'a> {
         self.of(name, interface).unwrap()
     }
 
-    /// Waits until so many packets are stored.
+    /// Waits until `count` packets are stored.
     fn wait_for_edges(&self, count: f64) {
         eventually(&format!("{count} packets"), || {
             let edges = self.of("crane_sketch_edges_total", "cable")?;
@@ -93,7 +92,7 @@ impl<'a> Agent<'a> {
         });
     }
 
-    /// What of the agent is open.
+    /// The files and sockets that the agent has open.
     fn sockets(&self) -> Vec<PathBuf> {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.process.0.id())).unwrap();
         let links = open.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
@@ -109,20 +108,20 @@ fn capturing(interfaces: &str) -> String {
 }
 
 #[test]
-fn interfaces_come_and_go_with_the_configuration() {
+fn interfaces_are_opened_and_closed_by_a_reload() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let mut agent = Agent::start(&cable, &capturing("\"cable\""));
     cable.ping(10);
     agent.wait_for_edges(20.0);
     let (window, sockets) = (agent.window("cable"), agent.sockets());
-    // Flags are put over it as they were at the start.
+    // Flags override the file as they did at the start.
     let same = capturing("\"cable\"") + "[window]\nlength = \"1s\"\n";
-    let line = agent.reload_well(&same);
+    let line = agent.reload_valid(&same);
     assert!(line.contains("nothing has changed"), "{line}");
-    assert_eq!(agent.sockets(), sockets, "nothing was opened anew");
+    assert_eq!(agent.sockets(), sockets, "no file or socket was reopened");
 
-    let line = agent.reload_well(&capturing("\"cable\", \"sec*\""));
+    let line = agent.reload_valid(&capturing("\"cable\", \"sec*\""));
     assert!(line.contains("reloaded: capture.interfaces\n"), "{line}");
     eventually("another interface", || {
         (agent.of("crane_interface_up", "second") == Some(1.0)).then_some(())
@@ -131,7 +130,7 @@ fn interfaces_come_and_go_with_the_configuration() {
     agent.wait_for_edges(40.0);
     assert_eq!(agent.window("cable"), window);
 
-    agent.reload_well(&capturing("\"second\""));
+    agent.reload_valid(&capturing("\"second\""));
     eventually("one interface less", || {
         let text = cable.metrics();
         (!text.contains("interface=\"cable\"")).then_some(())
@@ -142,7 +141,7 @@ fn interfaces_come_and_go_with_the_configuration() {
 }
 
 #[test]
-fn captures_are_opened_anew_without_losing_a_packet() {
+fn captures_are_reopened_without_losing_a_packet() {
     let Some(cable) = Cable::lay() else { return };
     let mut agent = Agent::start(&cable, &capturing("\"cable\""));
     let window = agent.window("cable");
@@ -156,7 +155,7 @@ fn captures_are_opened_anew_without_losing_a_packet() {
         ] {
             std::thread::sleep(Duration::from_millis(700));
             let config = format!("[capture]\ninterfaces = [\"cable\"]\nfilter = \"{filter}\"\n");
-            let line = agent.reload_well(&format!("{config}{rest}\n"));
+            let line = agent.reload_valid(&format!("{config}{rest}\n"));
             assert!(line.contains("capture.filter"), "{line}");
         }
     });
@@ -168,8 +167,8 @@ fn captures_are_opened_anew_without_losing_a_packet() {
     let dropped = "crane_capture_dropped_packets_total";
     assert_eq!(agent.of(dropped, "cable"), Some(0.0));
     assert_ne!(agent.sockets(), before);
-    // And the last filter is the one in force.
-    agent.reload_well(
+    // The last filter is in effect.
+    agent.reload_valid(
         "[capture]\ninterfaces = [\"cable\"]\nfilter = \"icmp[icmptype] == icmp-echo\"\n",
     );
     eventually("requests alone", || {
@@ -182,12 +181,12 @@ fn captures_are_opened_anew_without_losing_a_packet() {
 }
 
 #[test]
-fn other_windows_and_sketches_end_the_current_window_early() {
+fn settings_of_sketches_end_the_current_window_early() {
     let Some(cable) = Cable::lay() else { return };
     let mut agent = Agent::start(&cable, &capturing("\"cable\""));
     cable.ping(10);
     agent.wait_for_edges(20.0);
-    let line = agent.reload_well(&format!(
+    let line = agent.reload_valid(&format!(
         "{}sample = 2\n[sketch]\nmemory = \"4MiB\"\nmemory_total = \"64MiB\"\ndevice = \"cpu\"\n",
         capturing("\"cable\"")
     ));
@@ -202,9 +201,9 @@ fn other_windows_and_sketches_end_the_current_window_early() {
         (complete == 1.0).then_some(text)
     });
     let packets = series(&text, "crane_window_packets", &[]);
-    assert_eq!(packets, Some(20.0), "none is lost");
+    assert_eq!(packets, Some(20.0), "no packet is lost");
     cable.ping(100);
-    // One in two is looked at, and every packet is in a counter.
+    // One packet in two is stored, and every packet is in a counter.
     eventually("all packets", || {
         let text = cable.metrics();
         let sampled = [("reason", "sampled")];
@@ -232,7 +231,7 @@ fn windows_of_another_length_begin_at_once() {
     let mut agent = Agent::start_with(&cable, &lasting("1h"), &[]);
     cable.ping(10);
     agent.wait_for_edges(20.0);
-    let line = agent.reload_well(&lasting("2s"));
+    let line = agent.reload_valid(&lasting("2s"));
     assert!(line.contains("reloaded: window.length\n"), "{line}");
     agent.process.wait_for_line("ended early");
     eventually("windows of two seconds", || {
@@ -243,7 +242,7 @@ fn windows_of_another_length_begin_at_once() {
 }
 
 #[test]
-fn names_lists_and_disguises_change() {
+fn names_watch_lists_and_anonymisation_change() {
     let Some(cable) = Cable::lay() else { return };
     let left = format!("[[names]]\nprefix = \"{LEFT}/32\"\nname = \"left\"\n");
     let right = format!("[[names]]\nprefix = \"{RIGHT}/32\"\nname = \"right\"\n");
@@ -257,38 +256,42 @@ fn names_lists_and_disguises_change() {
     agent.wait_for_edges(20.0);
     let window = agent.window("cable");
     eventually("groups", || (group("left", "other")? == 10.0).then_some(()));
-    let line = agent.reload_well(&format!("{config}{left}{right}"));
+    let line = agent.reload_valid(&format!("{config}{left}{right}"));
     assert!(line.contains("reloaded: names\n"), "{line}");
     cable.ping(10);
     agent.wait_for_edges(40.0);
     eventually("groups", || (group("left", "right")? == 10.0).then_some(()));
-    assert_eq!(group("left", "other"), Some(10.0), "it stays what it was");
+    assert_eq!(
+        group("left", "other"),
+        Some(10.0),
+        "the counter of the old name is kept"
+    );
 
-    // From a file, which is read again though the configuration is the same.
+    // Names from a file, which is read again although the configuration is unchanged.
     std::fs::write(agent.file("names.csv"), format!("{LEFT}/32,here\n")).unwrap();
     let from_file = format!(
         "names_file = \"{}\"\n{config}",
         agent.file("names.csv").display()
     );
-    agent.reload_well(&from_file);
+    agent.reload_valid(&from_file);
     eventually("other names", || {
         (group("left", "right").is_none() && group("left", "other").is_none()).then_some(())
     });
     let lines = format!("{LEFT}/32,here\n{RIGHT}/32,there\n");
     std::fs::write(agent.file("names.csv"), lines).unwrap();
-    let line = agent.reload_well(&from_file);
+    let line = agent.reload_valid(&from_file);
     assert!(line.contains("reloaded: names\n"), "{line}");
     cable.ping(10);
     eventually("groups", || (group("here", "there")? == 10.0).then_some(()));
 
     let watch = format!("watch = [{{src = \"{LEFT}\", dst = \"{RIGHT}\"}}]\n");
-    agent.reload_well(&format!("{config}[export]\n{watch}"));
+    agent.reload_valid(&format!("{config}[export]\n{watch}"));
     let watched = "crane_flow_estimate_packets";
     eventually("a watched pair", || {
         (agent.of(watched, "cable")? == 30.0).then_some(())
     });
     assert!(!cable.metrics().contains("crane_group_packets_total{"));
-    agent.reload_well(&format!("{config}[export]\nanonymise = \"prefix\"\n"));
+    agent.reload_valid(&format!("{config}[export]\nanonymise = \"prefix\"\n"));
     let text = cable.metrics();
     assert!(
         !text.contains(LEFT) && text.contains("10.200.0.0"),
@@ -309,7 +312,7 @@ fn a_bad_configuration_changes_nothing_and_says_why() {
     std::fs::write(agent.file("web.yml"), web).unwrap();
     let web = format!("web_config = \"{}\"", agent.file("web.yml").display());
     let listening = "listen = [\"127.0.0.1:9733\", ";
-    // Each would capture nothing, if it were in force.
+    // Each of them would capture nothing if it were applied.
     let nothing = "[capture]\ninterfaces = [\"none\"]\n";
     for (config, says) in [
         (format!("{nothing}no_such_key = 1\n"), "line 3"),
@@ -348,14 +351,14 @@ fn a_bad_configuration_changes_nothing_and_says_why() {
         assert_eq!(agent.sockets(), sockets, "{says}");
         assert_eq!(agent.of("crane_interface_up", "cable"), Some(1.0));
     }
-    agent.reload_well(&good);
+    agent.reload_valid(&good);
     assert!(agent.alone("success_timestamp_seconds") > started);
     cable.ping(10);
     agent.wait_for_edges(20.0);
 }
 
 #[test]
-fn addresses_change_and_those_that_stay_are_never_closed() {
+fn addresses_change_and_kept_ones_are_never_closed() {
     let Some(cable) = Cable::lay() else { return };
     let config = capturing("\"cable\"");
     let mut agent = Agent::start(&cable, &config);
@@ -364,20 +367,20 @@ fn addresses_change_and_those_that_stay_are_never_closed() {
     std::thread::scope(|scope| {
         let scrapes = scope.spawn(|| (0..40).filter(|_| health(AGENT_PORT).is_some()).count());
         let both = "listen = [\"127.0.0.1:9732\", \"127.0.0.1:9733\"]";
-        agent.reload_well(&format!(
+        agent.reload_valid(&format!(
             "{config}[export]\n{both}\nsocket = \"{}\"\n",
             socket.display()
         ));
         eventually("another address", || health(9733));
         assert!(std::os::unix::net::UnixStream::connect(&socket).is_ok());
         let first = "listen = \"127.0.0.1:9732\"";
-        agent.reload_well(&format!("{config}[export]\n{first}\n"));
+        agent.reload_valid(&format!("{config}[export]\n{first}\n"));
         eventually("one address less", || health(9733).is_none().then_some(()));
         assert!(!socket.exists());
         assert_eq!(scrapes.join().unwrap(), 40, "all are answered");
     });
-    // What takes in the old one is bound before that is closed.
-    agent.reload_well(&format!("{config}[export]\nlisten = \"0.0.0.0:9732\"\n"));
+    // An address that includes the old one is bound before the old one is closed.
+    agent.reload_valid(&format!("{config}[export]\nlisten = \"0.0.0.0:9732\"\n"));
     let line = agent.process.wait_for_line("metrics are at");
     assert!(line.contains("http://0.0.0.0:9732/metrics"), "{line}");
     let outside = || {
@@ -387,10 +390,12 @@ fn addresses_change_and_those_that_stay_are_never_closed() {
         command.status().unwrap().success().then_some(())
     };
     eventually("a connection from outside", outside);
-    agent.reload_well(&format!("{config}[export]\nlisten = \"127.0.0.1:9732\"\n"));
-    eventually("none any more", || outside().is_none().then_some(()));
+    agent.reload_valid(&format!("{config}[export]\nlisten = \"127.0.0.1:9732\"\n"));
+    eventually("no connection from outside", || {
+        outside().is_none().then_some(())
+    });
 
-    // Protected, by a file that was not named before.
+    // Protection by a file that was not configured before.
     let hash = bcrypt::hash("open sesame", 4).unwrap();
     let users = format!("basic_auth_users:\n  somebody: {hash}\n");
     std::fs::write(agent.file("web.yml"), users).unwrap();
@@ -410,15 +415,15 @@ fn addresses_change_and_those_that_stay_are_never_closed() {
         line.contains("not reloaded") && line.contains("web.yml"),
         "{line}"
     );
-    assert!(is_refused(), "it stays as it was");
-    agent.reload_well(&config);
+    assert!(is_refused(), "the protection is unchanged");
+    agent.reload_valid(&config);
     assert_eq!(health(AGENT_PORT).unwrap(), "ok\n");
 }
 
-/// What was saved before would be set aside: the window that is left is of the settings
-/// that came with the reload.
+/// A window that was saved with the old settings would not be loaded. The window saved at
+/// the end has the settings of the reload.
 #[test]
-fn a_restart_after_a_reload_goes_on_with_the_window() {
+fn a_restart_after_a_reload_continues_the_window() {
     let Some(cable) = Cable::lay() else { return };
     let state = tempfile::tempdir().unwrap();
     let directory = format!("--state={}", state.path().display());
@@ -435,9 +440,9 @@ fn a_restart_after_a_reload_goes_on_with_the_window() {
         eventually("packets", || window().filter(|all| *all == 10.0)),
         10.0
     );
-    let line = agent.reload_well(after);
+    let line = agent.reload_valid(after);
     assert!(line.contains("window.length"), "{line}");
-    // It begins when the captures have changed over.
+    // The new window begins when the captures have been replaced.
     eventually("another window", || {
         let text = fetch(Some(&cable.left), AGENT_PORT, "/api/v1/interfaces")?;
         let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -464,16 +469,16 @@ fn other_weights_in_the_same_file_are_noticed() {
     std::fs::copy(built_in, &weights).unwrap();
     let config = format!("sketch.weights = \"{}\"\n", weights.display());
     let mut agent = Agent::start(&cable, &config);
-    let line = agent.reload_well(&config);
+    let line = agent.reload_valid(&config);
     assert!(line.contains("nothing has changed"), "{line}");
     std::fs::write(&weights, common::other_weights()).unwrap();
-    let line = agent.reload_well(&config);
+    let line = agent.reload_valid(&config);
     assert!(line.contains("sketch.weights"), "{line}");
     agent.process.wait_for_line("ended early");
 }
 
 #[test]
-fn a_window_that_ended_early_is_not_taken_up() {
+fn a_window_that_ended_early_is_not_continued_after_a_restart() {
     let Some(cable) = Cable::lay() else { return };
     let state = tempfile::tempdir().unwrap();
     let directory = format!("--state={}", state.path().display());
@@ -483,10 +488,10 @@ fn a_window_that_ended_early_is_not_taken_up() {
     cable.ping(5);
     let saved = state.path().join("cable.window");
     eventually("a saved window", || saved.exists().then_some(()));
-    // What windows are saved with is the same, but another begins.
+    // The settings saved with a window are unchanged, but a new window begins.
     let after = format!("{every}sketch.memory_total = \"64MiB\"\n");
-    agent.reload_well(&after);
-    eventually("no window that goes on", || (!saved.exists()).then_some(()));
+    agent.reload_valid(&after);
+    eventually("no saved window", || (!saved.exists()).then_some(()));
     let (code, _) = agent.process.stop("-TERM");
     assert_eq!(code, Some(0));
     let _again = Agent::start_with(&cable, &after, &flags);

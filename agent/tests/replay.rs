@@ -1,4 +1,4 @@
-//! `crane-agent replay` as a user sees it.
+//! Tests of `crane-agent replay` as a program.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -83,17 +83,17 @@ fn more_pairs_than_the_crown_holds_do_not_hide_the_heavy_ones() {
     assert_eq!(capture["top"][0]["packets"], 2000, "{capture}");
     assert!(capture["expansions"].as_u64().unwrap() >= 1);
     assert!(capture["memory_bytes"].as_u64().unwrap() <= 160 << 10);
-    // All others have one packet: there may be nobody to list.
+    // All other pairs have one packet, so there may be no second row.
     let second = capture["top"][1]["packets"].as_u64().unwrap_or(1);
     assert!(
         second < 20,
-        "a pair with one packet is believed to have {second}"
+        "a pair with one packet is listed with {second}"
     );
     assert!(capture["verify"]["are"].as_f64().unwrap() < 0.2);
 }
 
 #[test]
-fn twice_the_same_and_the_same_on_both_executors() {
+fn results_are_equal_in_two_runs_and_on_both_executors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sample.pcap");
     let path = path.to_str().unwrap();
@@ -113,17 +113,17 @@ fn twice_the_same_and_the_same_on_both_executors() {
     };
     let windows = ["--window", "2s", "--verify"];
     let first = replay(&windows);
-    assert!(first == replay(&windows), "not the same twice");
+    assert!(first == replay(&windows), "two runs differ");
     let whole = replay(&["--device", "cpu"]);
     assert!(
         whole == replay(&["--device", "cpu-tensor"]),
-        "not the same on tensors"
+        "tensors give another result"
     );
     assert_eq!(whole["captures"][0]["packets"], 9000);
 }
 
 #[test]
-fn a_file_that_breaks_off_is_counted_up_to_there() {
+fn a_truncated_file_is_counted_up_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cut.pcap");
     write_pcap(&path, &vec![frame(address(1), address(2), 8); 10]);
@@ -139,7 +139,7 @@ fn a_file_that_breaks_off_is_counted_up_to_there() {
 }
 
 #[test]
-fn people_get_a_table() {
+fn the_default_output_is_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     write_pcap(&path, &vec![frame(address(1), address(2), 8); 10]);
@@ -151,7 +151,7 @@ fn people_get_a_table() {
 }
 
 #[test]
-fn windows_are_cut_by_packet_time_and_add_up() {
+fn windows_follow_packet_time_and_add_up() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     // A millisecond apart: 2.5 windows of a second.
@@ -201,13 +201,13 @@ fn windows_are_cut_by_packet_time_and_add_up() {
 }
 
 #[test]
-fn time_that_goes_back_or_leaps_turns_no_window_twice() {
+fn single_wrong_time_stamps_end_no_window() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     write_pcap(&path, &vec![frame(address(1), address(2), 8); 40]);
     let mut bytes = std::fs::read(&path).unwrap();
     let record = 16 + frame(address(1), address(2), 8).len();
-    // Packet 10 is stamped an hour later, 20 long before the beginning.
+    // Packet 10 has a time an hour later, packet 20 one long before the beginning.
     for (packet, seconds) in [(10, 1_700_003_600u32), (20, 5)] {
         let at = 24 + packet * record;
         bytes[at..at + 4].copy_from_slice(&seconds.to_le_bytes());
@@ -228,12 +228,12 @@ fn time_that_goes_back_or_leaps_turns_no_window_twice() {
         .iter()
         .map(|w| w["packets"].as_u64().unwrap())
         .collect();
-    assert_eq!(packets, [40], "no other packet agrees with either");
+    assert_eq!(packets, [40], "no other packet confirms either time");
     assert_eq!(windows[0]["start"], 1_700_000_000.0);
 }
 
 #[test]
-fn the_end_of_time_is_no_obstacle() {
+fn the_largest_time_stamps_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("late.pcapng");
     let packet = |time: u32| {
@@ -258,7 +258,7 @@ fn the_end_of_time_is_no_obstacle() {
 }
 
 #[test]
-fn each_interface_of_a_file_is_reported_by_itself() {
+fn each_interface_of_a_file_is_reported_separately() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("two.pcapng");
     let packet = |interface: u32, data: &[u8]| {
@@ -306,7 +306,7 @@ fn each_interface_of_a_file_is_reported_by_itself() {
 }
 
 #[test]
-fn what_is_only_decoded_is_not_said_to_be_stored() {
+fn packets_that_are_only_decoded_are_not_counted_as_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     let mut frames = vec![frame(address(1), address(2), 8); 10];
@@ -323,7 +323,7 @@ fn what_is_only_decoded_is_not_said_to_be_stored() {
 }
 
 #[test]
-fn a_sketch_that_grows_says_so_only_when_asked() {
+fn the_growth_of_a_sketch_is_logged_only_with_verbose() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     let frames: Vec<_> = (0..20_000)
@@ -339,37 +339,37 @@ fn a_sketch_that_grows_says_so_only_when_asked() {
 }
 
 #[test]
-fn a_name_cannot_give_orders_to_the_terminal() {
+fn control_characters_in_names_are_escaped_on_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("\x1b[31m\r\n\u{9b}.pcap");
     write_pcap(&path, &[arp()]);
     let missing = folder.path().join("\x1b[2Jgone.pcap");
     let (path, missing) = (path.to_str().unwrap(), missing.to_str().unwrap());
-    let is_tame = |bytes: &[u8]| {
+    let check_escaped = |bytes: &[u8]| {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
-        let wild = text.chars().find(|c| c.is_control() && *c != '\n');
-        assert_eq!(wild, None, "{text:?}");
+        let control = text.chars().find(|c| c.is_control() && *c != '\n');
+        assert_eq!(control, None, "{text:?}");
         text
     };
     let output = agent(&["replay", path, missing]);
-    let table = is_tame(&output.stdout);
+    let table = check_escaped(&output.stdout);
     assert!(table.contains("\\u{1b}[31m\\r\\n\\u{9b}.pcap\n"), "{table}");
-    let said = is_tame(&output.stderr);
+    let said = check_escaped(&output.stderr);
     assert!(said.contains("\\u{1b}[2Jgone.pcap: no such file"), "{said}");
-    // Programs get the name as it is.
+    // JSON contains the name unchanged.
     let output = agent(&["replay", "-q", path, "--format", "json"]);
     assert_eq!(json(&output)["captures"][0]["path"], path);
-    // Logs: a directory in which something cannot be read.
+    // For the log: a directory in which a file cannot be read.
     std::os::unix::fs::symlink("/no/such", folder.path().join("\x1b[1m\n.pcap")).unwrap();
-    let said = is_tame(&agent(&["replay", folder.path().to_str().unwrap()]).stderr);
+    let said = check_escaped(&agent(&["replay", folder.path().to_str().unwrap()]).stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
     let output = agent(&["check-config", missing]);
-    is_tame(&output.stdout);
-    assert!(is_tame(&output.stderr).contains("\\u{1b}[2Jgone"));
+    check_escaped(&output.stdout);
+    assert!(check_escaped(&output.stderr).contains("\\u{1b}[2Jgone"));
 }
 
 #[test]
-fn a_terminal_that_goes_away_ends_it_with_a_report() {
+fn a_hangup_signal_ends_a_replay_with_a_report() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     write_pcap(&path, &vec![frame(address(1), address(2), 8); 1000]);
@@ -385,7 +385,7 @@ fn a_terminal_that_goes_away_ends_it_with_a_report() {
 }
 
 #[test]
-fn bytes_of_any_pair_are_told_and_never_outside_of_what_is_guaranteed() {
+fn bytes_of_any_pair_are_inside_the_guaranteed_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sample.pcap");
     let path = path.to_str().unwrap();
@@ -420,7 +420,7 @@ fn bytes_of_any_pair_are_told_and_never_outside_of_what_is_guaranteed() {
     };
     guaranteed(&whole["verify"]);
 
-    // They do not fit: what was not counted from the start is estimated.
+    // The pairs do not fit: pairs that were not counted from the start are estimated.
     let config = folder.path().join("small.toml");
     std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
     let light = pairs.last().unwrap();
@@ -444,7 +444,7 @@ fn bytes_of_any_pair_are_told_and_never_outside_of_what_is_guaranteed() {
 }
 
 #[test]
-fn an_ipv6_address_that_looks_like_ipv4_is_one_of_ipv6() {
+fn an_ipv4_mapped_ipv6_address_counts_as_ipv6() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mapped.pcap");
     let mapped = |n: u8| {

@@ -1,4 +1,4 @@
-//! What `crane-agent replay` reports: lists, questions, shares, units.
+//! The report of `crane-agent replay`: lists, answers to queries, shares, units.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -40,7 +40,7 @@ fn table(args: &[&str]) -> String {
 }
 
 #[test]
-fn programs_read_what_people_read() {
+fn json_contains_the_lists_times_and_rates() {
     let folder = tempfile::tempdir().unwrap();
     let path = office(folder.path());
     let capture = replay(&path, &[]);
@@ -62,7 +62,7 @@ fn programs_read_what_people_read() {
     assert_eq!(capture["top"][0]["src"], "10.0.0.1");
     assert_eq!(capture["top_bytes"][0]["src"], "10.0.0.2");
     assert_eq!(capture["top_bytes"][0]["high"], 30);
-    // From the first packet on, also if it is no IP packet.
+    // Times begin with the first packet, even if it is not an IP packet.
     assert_eq!(capture["start"], 1_700_000_000.0);
     assert_eq!(capture["end"], 1_700_000_000.1);
     assert_eq!(capture["seconds"], 0.1);
@@ -85,7 +85,7 @@ fn programs_read_what_people_read() {
 }
 
 #[test]
-fn any_pair_and_any_address_can_be_asked_for() {
+fn any_pair_and_any_address_can_be_queried() {
     let folder = tempfile::tempdir().unwrap();
     let path = office(folder.path());
     let ask = [
@@ -112,7 +112,8 @@ fn any_pair_and_any_address_can_be_asked_for() {
         (&asked[2]["packets"], &asked[2]["bytes"]),
         (&json!(0), &json!(0))
     );
-    // Windows answer for themselves; the capture answers for all of it.
+    // Answers of a window are about that window; answers of the capture are about all of
+    // it.
     assert_eq!(capture["windows"][0]["asked"][0]["packets"], 10);
     let text = table(&[&[path.as_str()], &ask[..]].concat());
     for part in ["10.0.0.3 → 10.0.0.1", "10.0.0.2 sent", "10.0.0.2 received"] {
@@ -167,7 +168,7 @@ fn no_pair_is_listed_while_a_heavier_one_is_missing() {
     );
     assert!(text.contains(&said), "{text}");
     assert!(text.contains("estimates: about "), "{text}");
-    // Of a sample nobody knows what was not seen.
+    // A sample gives no guaranteed bound for packets outside of it.
     let sampled = folder.path().join("sampled.toml");
     std::fs::write(&sampled, "[capture]\nsample = 10\n").unwrap();
     let sampled = sampled.to_str().unwrap();
@@ -179,7 +180,7 @@ fn no_pair_is_listed_while_a_heavier_one_is_missing() {
     let text = table(&[path, "-c", sampled, "--top", "5000", "--sort", "packets"]);
     let said = "any other most likely has 50 packets at most";
     assert!(text.contains(said), "{text}");
-    // Where all fit the list is as long as was asked for.
+    // If all pairs fit, the list has the requested length.
     let capture = replay(path, &["--top", "7"]);
     assert_eq!(
         (&capture["exact"], &capture["pairs"]),
@@ -199,8 +200,8 @@ fn counted(frames: &[Vec<u8>]) -> HashMap<(String, String), (u64, u64)> {
     counts
 }
 
-/// Checks rows against the truth, and that no pair is missing that has more than is said
-/// of any other.
+/// Checks rows against the truth, and that no pair is missing that exceeds the bound of
+/// all pairs that are not listed.
 fn check_lists(capture: &Value, truth: &HashMap<(String, String), (u64, u64)>) {
     let number = |value: &Value| value.as_u64().unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -259,11 +260,14 @@ fn pairs_that_outgrow_many_equal_ones_late_are_listed_and_no_other_is_heavier() 
     let listed = capture["top"].as_array().unwrap();
     assert_eq!(listed.iter().filter(late).count(), 10, "{listed:?}");
     let above = capture["complete_above"].as_u64().unwrap();
-    assert!((300..330).contains(&above), "{above}: that says nothing");
+    assert!(
+        (300..330).contains(&above),
+        "{above}: the bound is too high"
+    );
 }
 
 #[test]
-fn lists_by_bytes_keep_their_promise_however_sizes_change() {
+fn bounds_of_lists_by_bytes_hold_when_packet_sizes_change() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sizes.pcap");
     let config = folder.path().join("small.toml");
@@ -274,7 +278,8 @@ fn lists_by_bytes_keep_their_promise_however_sizes_change() {
         let mut pairs: Vec<u32> = (0..3000u32)
             .flat_map(|n| vec![n; 1 + (rng.random_range(1..600) / (n + 1)) as usize])
             .collect();
-        // Heavy by bytes: their packets shrink, or grow, more than those of others.
+        // Pairs that are heavy by bytes. Their packets shrink or grow more than those of
+        // others.
         pairs.extend((5000..5040).flat_map(|n| vec![n; 40]));
         pairs.shuffle(&mut rng);
         let all = pairs.len();
@@ -294,7 +299,7 @@ fn lists_by_bytes_keep_their_promise_however_sizes_change() {
         assert_eq!(capture["exact"], false);
         check_lists(&capture, &counted(&frames));
         let above = capture["complete_above_bytes"].as_u64().unwrap();
-        assert!(above < 200_000, "{above}: that says nothing");
+        assert!(above < 200_000, "{above}: the bound is too high");
         let text = table(&[path, args[0], args[1], "--sort", "bytes", "--exact"]);
         let said = format!("any other has {above} B at most");
         assert!(text.contains(&said), "{text}");
@@ -314,14 +319,14 @@ fn shares_are_of_ip_packets_everywhere_and_windows_count_from_the_first_packet()
     assert!(line("10.0.0.1  10.0.0.2").contains(" 60.00%"), "{text}");
     let window = line("10.0.0.1 → 10.0.0.2");
     assert!(window.contains("60.00%"), "{text}");
-    // The ARP packet came a millisecond before the first window; it ends with
+    // The ARP packet arrived a millisecond before the first window. The window ends with
     // the last packet.
     assert!(window.trim_start().starts_with("+0.001s"), "{text}");
     assert!(window.contains(" 0.099 "), "{text}");
 }
 
 #[test]
-fn lists_are_ordered_as_asked_and_conversations_have_both_directions() {
+fn lists_are_ordered_as_requested_and_conversations_have_both_directions() {
     let folder = tempfile::tempdir().unwrap();
     let path = office(folder.path());
     let first = |args: &[&str]| {
@@ -361,7 +366,7 @@ fn lists_are_ordered_as_asked_and_conversations_have_both_directions() {
 }
 
 #[test]
-fn people_read_units_a_start_and_how_sure_it_is_in_80_columns() {
+fn the_table_has_units_start_and_accuracy_in_80_columns() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("long.pcap");
     let (src, dst) = ([192, 168, 100, 200].into(), [192, 168, 100, 201].into());
@@ -406,7 +411,7 @@ fn people_read_units_a_start_and_how_sure_it_is_in_80_columns() {
 }
 
 #[test]
-fn an_answer_says_what_is_likely_and_what_is_certain() {
+fn an_answer_has_the_interval_and_the_guaranteed_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crowd.pcap");
     let path = path.to_str().unwrap();
@@ -415,7 +420,7 @@ fn an_answer_says_what_is_likely_and_what_is_certain() {
     let config = folder.path().join("agent.toml");
     std::fs::write(&config, "[sketch]\nmemory = \"128KiB\"\n").unwrap();
     let config = ["-c", config.to_str().unwrap()];
-    // Some light pair, from more memory.
+    // A light pair, found with more memory.
     let all = replay(path, &["--top", "1000"]);
     let pair = all["top"].as_array().unwrap().last().unwrap();
     let [src, dst] = ["src", "dst"].map(|end| pair[end].as_str().unwrap());
@@ -430,7 +435,7 @@ fn an_answer_says_what_is_likely_and_what_is_certain() {
     for line in shown.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    // "Never" is said of what cannot have been, and of nothing else.
+    // "Never occurred" is printed only if the upper bound is 0.
     let asked = replay(path, &[&config[..], &["--ask", never]].concat());
     let certain = asked["asked"][0]["at_most"] == 0;
     assert_eq!(shown.contains("never occurred"), certain, "{shown}");

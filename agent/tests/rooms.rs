@@ -1,18 +1,18 @@
-//! Who may call whom: the arrows between the rooms of `src`. There is no way
-//! round in them, so that each room can be understood without those that use it.
+//! The allowed dependencies between the folders of `src`. They have no cycle, so that
+//! each folder can be understood without those that use it.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Files that may lie flat in `src`.
+/// Largest number of files directly in `src`.
 const FLAT_FILES: usize = 8;
-/// Files that a room may have, with its folders.
-const ROOM_FILES: usize = 25;
+/// Largest number of files in a folder, including its subfolders.
+const FOLDER_FILES: usize = 25;
 
-/// Every room and the rooms it may use. What is not named here lies flat in
-/// `src` and puts them together.
-const ARROWS: [(&str, &[&str]); 21] = [
+/// Every folder and the folders that it may use. Files directly in `src` combine them and
+/// are not listed.
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("text", &[]),
     ("lookup", &["text"]),
     ("traffic", &["lookup", "text"]),
@@ -93,8 +93,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The rooms that a file names after `crate::`.
-fn rooms(text: &str) -> BTreeSet<&str> {
+/// The folders that a file names after `crate::`.
+fn used_folders(text: &str) -> BTreeSet<&str> {
     let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
     let named = text.split("crate::").skip(1).flat_map(move |rest| {
         let end = match rest.starts_with('{') {
@@ -103,26 +103,26 @@ fn rooms(text: &str) -> BTreeSet<&str> {
         };
         rest[..end].split(move |c| !is_word(c))
     });
-    let is_room = |name: &&str| ARROWS.iter().any(|(room, _)| room == name);
-    named.filter(is_room).collect()
+    let is_folder = |name: &&str| ALLOWED.iter().any(|(folder, _)| folder == name);
+    named.filter(is_folder).collect()
 }
 
 #[test]
-fn rooms_use_only_those_that_are_drawn() {
+fn folders_use_only_those_that_are_allowed() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for path in files(&src) {
         let inside = path.strip_prefix(&src).unwrap();
-        let room = inside.iter().next().unwrap().to_str().unwrap();
-        if room.ends_with(".rs") {
+        let folder = inside.iter().next().unwrap().to_str().unwrap();
+        if folder.ends_with(".rs") {
             continue;
         }
-        let allowed = ARROWS.iter().find(|(name, _)| *name == room);
+        let allowed = ALLOWED.iter().find(|(name, _)| *name == folder);
         let allowed = allowed.map_or(&[][..], |(_, allowed)| allowed);
         let text = std::fs::read_to_string(&path).unwrap();
-        for used in rooms(&text) {
+        for used in used_folders(&text) {
             assert!(
-                used == room || allowed.contains(&used),
-                "{} uses {used}, which {room} does not know",
+                used == folder || allowed.contains(&used),
+                "{} uses {used}, which {folder} may not use",
                 inside.display()
             );
         }
@@ -130,29 +130,34 @@ fn rooms_use_only_those_that_are_drawn() {
 }
 
 #[test]
-fn there_is_no_way_round() {
-    // Whoever uses only rooms that are done is done; in the end all are.
+fn dependencies_have_no_cycle() {
+    // A folder is done if it uses only folders that are done. Without a cycle, all are
+    // done in the end.
     let mut done = BTreeSet::new();
-    for _ in ARROWS {
-        for (room, uses) in ARROWS {
+    for _ in ALLOWED {
+        for (folder, uses) in ALLOWED {
             if uses.iter().all(|used| done.contains(used)) {
-                done.insert(room);
+                done.insert(folder);
             }
         }
     }
-    assert_eq!(done.len(), ARROWS.len(), "only {done:?} are on no circle");
+    assert_eq!(done.len(), ALLOWED.len(), "only {done:?} have no cycle");
 }
 
 #[test]
-fn rooms_stay_small() {
+fn folders_stay_small() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let entries = std::fs::read_dir(&src).unwrap();
-    let (rooms, flat): (Vec<PathBuf>, Vec<PathBuf>) = entries
+    let (folders, flat): (Vec<PathBuf>, Vec<PathBuf>) = entries
         .map(|entry| entry.unwrap().path())
         .partition(|path| path.is_dir());
     assert!(flat.len() <= FLAT_FILES, "{} files in src", flat.len());
-    for room in rooms {
-        let count = files(&room).len();
-        assert!(count <= ROOM_FILES, "{count} files in {}", room.display());
+    for folder in folders {
+        let count = files(&folder).len();
+        assert!(
+            count <= FOLDER_FILES,
+            "{count} files in {}",
+            folder.display()
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The rules for Prometheus: what fires and what does not (by `promtool`, with the files
-//! in `tests/rules`), what to do then (docs/operations.md), and two agents under one
+//! The rules for Prometheus: which alerts fire (by `promtool`, with the files in
+//! `tests/rules`), their runbooks (docs/operations.md), and two agents scraped by one
 //! Prometheus.
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ fn tests() -> Vec<PathBuf> {
     files(workspace().join("agent/tests/rules"))
 }
 
-/// What stands behind `key: ` in these lines.
+/// The values after `key: ` in these lines.
 fn after<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     let lines = text
         .lines()
@@ -47,7 +47,7 @@ fn promtool(args: &[&str], files: &[PathBuf]) {
 }
 
 #[test]
-fn prometheus_understands_the_rules() {
+fn prometheus_accepts_the_rules() {
     promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &rules());
 }
 
@@ -56,8 +56,8 @@ fn alerts_fire_when_they_should_and_only_then() {
     promtool(&["test", "rules"], &tests());
 }
 
-/// Every group has a file of tests, in which every rule is looked at. Samples are compared
-/// exactly: whatever else is in the input has to stay silent.
+/// Every group has a file of tests, in which every rule is tested. Samples are compared
+/// exactly, so no other alert may fire.
 #[test]
 fn every_rule_is_tested() {
     let names = |paths: Vec<PathBuf>| -> BTreeSet<_> {
@@ -84,7 +84,7 @@ fn every_rule_is_tested() {
     }
 }
 
-/// Somebody who is woken by an alert is told what it means and where to read on.
+/// Every alert has a summary, a description and a link to its runbook.
 #[test]
 fn every_alert_has_a_runbook() {
     let operations = std::fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
@@ -117,9 +117,9 @@ fn every_alert_has_a_runbook() {
     assert!(alerts >= 15, "{alerts}");
 }
 
-/// Every metric is in the table that says what to watch it for.
+/// Every metric is in the table of metrics in docs/operations.md.
 #[test]
-fn every_metric_has_its_place_in_operations() {
+fn every_metric_is_in_the_operations_page() {
     let operations = std::fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
     let (_, table) = operations.split_once("\n## Metrics\n").unwrap();
     let (table, _) = table.split_once("\n## ").unwrap();
@@ -133,10 +133,10 @@ fn every_metric_has_its_place_in_operations() {
     }
 }
 
-/// Two agents, one at each end of a cable, and a second cable that only one looks at. The
-/// heaviest pair is seen by both, and is not counted twice.
+/// Two agents, one at each end of a cable, and a second cable that only one of them
+/// captures. The heaviest pair is seen by both and is not counted twice.
 #[test]
-fn two_agents_answer_who_is_heaviest_of_all() {
+fn two_agents_give_the_heaviest_pair_of_all() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let agent = |side: &str, interfaces: &[&str], listen: &str| {
@@ -166,7 +166,8 @@ fn two_agents_answer_who_is_heaviest_of_all() {
     let _both = send("cable", 1, 600);
     let _one = send("second", 2, 300);
 
-    // The scrapes of the agent at the other end are on the cable, too, and far lighter.
+    // The scrapes of the agent at the other end are on the cable as well, and far
+    // lighter.
     let top = "topk(2, src_dst:crane_heavy_hitter_bytes_per_second:max)";
     eventually("the heaviest of all", || {
         let mut top = prometheus.query(top)?;
@@ -176,7 +177,7 @@ fn two_agents_answer_who_is_heaviest_of_all() {
         (sources == ["10.0.0.1", "10.0.0.2"]).then_some(())
     });
 
-    // In all places together it is twice as much, the other is not.
+    // The sum over both agents is twice as much; for the other pair it is not.
     let places = |src: u32| {
         let pair = format!("{{src=\"{}\"}}", address(src));
         format!(
@@ -190,7 +191,7 @@ fn two_agents_answer_who_is_heaviest_of_all() {
         "count by (src) (group by (instance, src) (crane_heavy_hitter_bytes{src=\"10.0.0.1\"}))";
     prometheus.wait_for(agents, |agents| agents == 2.0);
 
-    // What is wrong is noticed, though it has not lasted long enough to fire.
+    // The alerts are pending, because the condition has not lasted long enough to fire.
     ip(&["-n", &cable.left, "link", "set", "second", "down"]);
     other.stop("-TERM");
     for (alert, summary) in [

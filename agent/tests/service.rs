@@ -1,5 +1,5 @@
-//! The unit is one that systemd understands, and the agent tells it how it goes.
-//! What a real systemd makes of both is looked at by `make test-boot`.
+//! The unit file is valid for systemd, and the agent reports its state to systemd.
+//! `make test-boot` tests both with a real systemd.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,7 +14,7 @@ use common::{AGENT, MOMENT, Running, agent, eventually, stderr, workspace};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
-/// What `make install` makes of an empty root.
+/// Runs `make install` into an empty root.
 fn install(root: &Path, prefix: &str) {
     let output = Command::new("make")
         .args(["--silent", "--old-file", AGENT, "install"])
@@ -37,7 +37,7 @@ fn systemd_accepts_the_unit_wherever_it_is_installed() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, text).unwrap();
         };
-        // What the unit stands on in any installed system.
+        // Units that exist in every installed system.
         for target in ["sysinit", "basic", "shutdown", "network", "multi-user"] {
             let text = format!("[Unit]\nDescription={target}\n");
             place(&format!("usr/lib/systemd/system/{target}.target"), &text);
@@ -54,14 +54,14 @@ fn systemd_accepts_the_unit_wherever_it_is_installed() {
             .arg("crane-agent.service")
             .output()
             .unwrap();
-        // An unknown key is only a warning, with exit code 0: nothing may be said.
+        // An unknown key is only a warning with exit code 0, so there must be no output.
         let said = stderr(&output);
         assert!(output.status.success() && said.trim().is_empty(), "{said}");
     }
 }
 
 #[test]
-fn the_unit_is_hardly_exposed() {
+fn the_unit_has_a_low_exposure() {
     let output = Command::new("systemd-analyze")
         .args(["security", "--offline=true", "--threshold=17", "--no-pager"])
         .arg(workspace().join("systemd/crane-agent.service"))
@@ -92,7 +92,7 @@ fn memory_max_has_room_for_all_budgets() {
     );
 }
 
-/// A service manager that writes down what it is told.
+/// A service manager that records the messages it receives.
 struct Manager {
     socket: UnixDatagram,
     folder: tempfile::TempDir,
@@ -105,7 +105,8 @@ impl Manager {
         Self { socket, folder }
     }
 
-    /// Starts the agent as a service that gives a sign of life in each `watchdog`.
+    /// Starts the agent as a service that has to notify the watchdog in each period of
+    /// `watchdog`.
     fn start(&self, cable: &Cable, watchdog: Duration) -> Running {
         let mut command = Cable::command(&cable.left, AGENT);
         command
@@ -117,35 +118,35 @@ impl Manager {
     }
 
     /// The next message within `limit`, if there is one.
-    fn hear(&self, limit: Duration) -> Option<String> {
+    fn receive(&self, limit: Duration) -> Option<String> {
         let mut message = [0; 1024];
         self.socket.set_read_timeout(Some(limit)).unwrap();
         let length = self.socket.recv(&mut message).ok()?;
         Some(String::from_utf8_lossy(&message[..length]).into_owned())
     }
 
-    /// Waits for a message that begins so.
+    /// Waits for a message with this beginning.
     fn wait_for(&self, beginning: &str) -> String {
         let start = Instant::now();
         while start.elapsed() < MOMENT {
-            if let Some(message) = self.hear(Duration::from_secs(1))
+            if let Some(message) = self.receive(Duration::from_secs(1))
                 && message.starts_with(beginning)
             {
                 return message;
             }
         }
-        panic!("{beginning} was never said");
+        panic!("no message {beginning}");
     }
 }
 
 #[test]
-fn the_manager_hears_how_it_goes() {
+fn the_service_manager_is_notified_of_the_state() {
     let Some(cable) = Cable::lay() else { return };
     let manager = Manager::new();
     let limit = Duration::from_millis(1500);
     let mut agent = manager.start(&cable, limit);
     manager.wait_for("READY=1");
-    // Ready is who would be scraped: no waiting here.
+    // An agent that is ready can be scraped at once.
     let text = cable.metrics();
     assert!(
         text.contains("crane_interface_up{interface=\"cable\"} 1"),
@@ -153,12 +154,12 @@ fn the_manager_hears_how_it_goes() {
     );
     manager.wait_for("WATCHDOG=1");
     let start = Instant::now();
-    // Some, because one that was held up is followed by the next one sooner.
+    // Several are measured, because a delayed message is followed by the next one sooner.
     (0..8).for_each(|_| drop(manager.wait_for("WATCHDOG=1")));
     let passed = start.elapsed();
     assert!(passed >= 8 * limit / 4, "{passed:?}: not more than needed");
     cable.ping(20);
-    // One that was on its way says nothing of these packets.
+    // A status sent before does not include these packets.
     let status = eventually("packets in the status", || {
         Some(manager.wait_for("STATUS=")).filter(|status| !status.contains(" 0 packets/s"))
     });
@@ -190,28 +191,30 @@ fn thread(agent: &Running, name: &str) -> Pid {
 }
 
 #[test]
-fn a_worker_that_hangs_gives_no_sign_of_life() {
+fn a_hanging_worker_stops_the_watchdog_messages() {
     let Some(cable) = Cable::lay() else { return };
     let manager = Manager::new();
     let agent = manager.start(&cable, Duration::from_millis(900));
     manager.wait_for("WATCHDOG=1");
-    // Only this thread stops; all others go on.
+    // Only this thread stops; all others continue.
     let worker = thread(&agent, "sketch");
     ptrace::attach(worker).unwrap();
     eventually("the worker to stop", || {
         let state = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
         state.contains("State:\tt").then_some(())
     });
-    while manager.hear(Duration::from_millis(10)).is_some() {}
-    let (start, mut heard) = (Instant::now(), String::new());
+    while manager.receive(Duration::from_millis(10)).is_some() {}
+    let (start, mut received) = (Instant::now(), String::new());
     while start.elapsed() < Duration::from_secs(2) {
-        heard += &manager.hear(Duration::from_millis(500)).unwrap_or_default();
+        received += &manager
+            .receive(Duration::from_millis(500))
+            .unwrap_or_default();
     }
     let metrics = cable.metrics();
-    // Before anything is asserted: who is held does not end either.
+    // Detached before any assertion, because a stopped process does not end either.
     ptrace::detach(worker, None).unwrap();
-    assert!(!heard.contains("WATCHDOG"), "{heard}");
-    assert!(metrics.contains("crane_interface_up"), "others work");
+    assert!(!received.contains("WATCHDOG"), "{received}");
+    assert!(metrics.contains("crane_interface_up"), "other threads work");
     manager.wait_for("WATCHDOG=1");
 }
 
@@ -238,7 +241,7 @@ fn the_process_is_described_without_the_rest_of_proc() {
 }
 
 #[test]
-fn the_version_names_what_answers_depend_on() {
+fn the_version_contains_weights_and_devices() {
     let version = agent(&["--version"]);
     let version = String::from_utf8(version.stdout).unwrap();
     let number = env!("CARGO_PKG_VERSION");
@@ -259,9 +262,9 @@ fn the_version_names_what_answers_depend_on() {
     assert_eq!(short.stdout, format!("crane-agent {number}\n").into_bytes());
 }
 
-/// Delays of restart-delay before the nth start, by a `sleep` that does not.
+/// The delays of restart-delay before each start, with a `sleep` that only prints them.
 #[test]
-fn restarts_back_off_and_a_stop_forgets() {
+fn delays_of_restarts_grow_until_a_regular_stop() {
     let folder = tempfile::tempdir().unwrap();
     let tools = tempfile::tempdir().unwrap();
     let sleep = tools.path().join("sleep");
@@ -284,15 +287,15 @@ fn restarts_back_off_and_a_stop_forgets() {
         assert!(output.status.success(), "{}", stderr(&output));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    let mut waited = Vec::new();
+    let mut delays = Vec::new();
     for _ in 0..9 {
-        waited.push(run(&[], ""));
+        delays.push(run(&[], ""));
         run(&["--forget"], "exit-code");
     }
-    assert_eq!(waited, ["0", "1", "3", "7", "15", "31", "63", "63", "63"]);
+    assert_eq!(delays, ["0", "1", "3", "7", "15", "31", "63", "63", "63"]);
     run(&["--forget"], "success");
     assert_eq!(run(&[], ""), "0");
-    // One that lasted is not counted either.
+    // A start that lasted long enough is not counted either.
     run(&[], "");
     let starts = folder.path().join("starts");
     let old = Command::new("touch")

@@ -1,5 +1,5 @@
-//! What kind of traffic there is: services by protocol and port of the server, in
-//! files, metrics, answers and tables, and the main one of a pair.
+//! Services by protocol and port of the server, in files, metrics, answers and tables,
+//! and the main service of a pair.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const TCP: u8 = 6;
 const ICMP: u8 = 1;
 
-/// The first bytes of what has ports.
+/// The first bytes of a header with ports.
 fn ports(source: u16, destination: u16) -> Vec<u8> {
     [
         &source.to_be_bytes()[..],
@@ -22,7 +22,7 @@ fn ports(source: u16, destination: u16) -> Vec<u8> {
     .concat()
 }
 
-/// So many packets of each service.
+/// Packets of several services.
 fn frames() -> Vec<Vec<u8>> {
     let https = ethernet(IPV4, &ip(v4(1), TCP, &ports(50_000, 443)));
     let back = ethernet(IPV4, &ip(v4(2), TCP, &ports(443, 50_000)));
@@ -70,7 +70,7 @@ fn listed(list: &Value) -> Vec<(Value, u64)> {
 }
 
 #[test]
-fn services_are_counted_wherever_one_looks() {
+fn services_are_in_reports_metrics_answers_and_tables() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.pcap");
     write_pcap(&path, &frames());
@@ -83,7 +83,7 @@ fn services_are_counted_wherever_one_looks() {
     // The first pair has https eight times and mysql five times.
     let main = json!({"protocol": "tcp", "port": 443});
     assert_eq!(capture["top"][0]["service"], main);
-    // Later fragments do not say what they belong to.
+    // Later fragments have no ports.
     let fragmented = capture["top"].as_array().unwrap().iter();
     let mut fragmented =
         fragmented.filter(|row| row["packets"] == 4 && row["service"]["port"] == 700);
@@ -118,7 +118,7 @@ fn services_are_counted_wherever_one_looks() {
     );
 }
 
-/// Every port of a scan is a service; those that are heavy are still found.
+/// Every port of a scan is a service; heavy services are still found.
 #[test]
 fn heavy_services_are_found_in_a_scan_of_all_ports() {
     let folder = tempfile::tempdir().unwrap();

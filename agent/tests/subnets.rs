@@ -1,5 +1,5 @@
-//! Questions about networks after the fact: by prefix, by name, of anyone; in a
-//! replay, at a running agent and by its API.
+//! Queries about networks after the traffic was stored: by prefix, by name, of any
+//! address; in a replay, by the client and by the API.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -39,7 +39,7 @@ fn v6_frame(src: Ipv6Addr, dst: Ipv6Addr, payload: usize) -> Vec<u8> {
     common::frame::ethernet(common::frame::IPV6, &packet)
 }
 
-/// From whom to whom, and how many packets.
+/// Source, destination, and number of packets.
 const SENT: [(&str, &str, usize); 6] = [
     ("10.0.0.1", "192.0.2.1", 20),
     ("10.1.0.1", "192.0.2.2", 30),
@@ -69,7 +69,7 @@ fn inside(folder: &Path, args: &[&str]) -> Output {
     command.current_dir(folder).output().unwrap()
 }
 
-/// Questions and the packets there and back.
+/// Queries, with the packets in both directions.
 const ASKED: [(&str, &str, [u64; 2]); 16] = [
     ("*", "*", [105, 105]),
     ("10.0.0.0/8", "192.0.2.0/24", [50, 5]),
@@ -82,7 +82,7 @@ const ASKED: [(&str, &str, [u64; 2]); 16] = [
     ("0.0.0.0/0", "0.0.0.0/0", [95, 95]),
     ("::/0", "*", [10, 10]),
     ("2001:db8::/32", "2001:db9::/32", [7, 0]),
-    // As on the wire: neither is the other.
+    // IPv4-mapped IPv6 addresses are not IPv4 addresses.
     ("::ffff:10.0.0.0/104", "*", [3, 0]),
     ("office", "*", [67, 0]),
     ("lab", "other", [30, 5]),
@@ -91,7 +91,7 @@ const ASKED: [(&str, &str, [u64; 2]); 16] = [
 ];
 
 #[test]
-fn networks_are_asked_for_by_prefix_by_name_and_in_both_directions() {
+fn networks_are_queried_by_prefix_by_name_and_in_both_directions() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
     let asks: Vec<String> = ASKED
@@ -128,7 +128,10 @@ fn networks_are_asked_for_by_prefix_by_name_and_in_both_directions() {
         (&"10.0.0.0/8".into(), &"office".into())
     );
     assert_eq!(row[4]["dst_name"], "other");
-    assert!(row[4].get("src_name").is_none(), "a prefix may have many");
+    assert!(
+        row[4].get("src_name").is_none(),
+        "a prefix may have several names"
+    );
     let table = String::from_utf8(replay(&["--both"]).stdout).unwrap();
     for shown in [
         "10.0.0.0/8 → 192.0.2.0/24",
@@ -160,8 +163,8 @@ fn a_running_agent_answers_the_same() {
         let query = [
             "query", "--src", src, "--dst", dst, "--both", "--agent", &at,
         ];
-        let told = json(&agent(&[&query[..], &["--format", "json"]].concat()));
-        assert_eq!(told, answer);
+        let shown = json(&agent(&[&query[..], &["--format", "json"]].concat()));
+        assert_eq!(shown, answer);
         let table = String::from_utf8(agent(&query).stdout).unwrap();
         assert!(
             table.contains("src → dst") && table.contains("dst → src"),
@@ -194,7 +197,7 @@ fn a_running_agent_answers_the_same() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_told_with_an_example() {
+fn an_invalid_query_is_an_error_with_an_example() {
     let folder = tempfile::tempdir().unwrap();
     capture(folder.path());
     for (ask, says) in [
@@ -237,7 +240,7 @@ fn address(rng: &mut Xoshiro256PlusPlus) -> Ipv4Addr {
 
 /// More pairs than fit, in a sketch as small as can be.
 #[test]
-fn nine_answers_in_ten_are_within_their_interval_and_all_within_what_is_certain() {
+fn nine_answers_in_ten_are_inside_their_interval_and_all_inside_the_guaranteed_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let mut packets = Vec::new();
@@ -284,10 +287,10 @@ fn nine_answers_in_ten_are_within_their_interval_and_all_within_what_is_certain(
     }
     let (mut hits, mut sure) = ([0; 2], 0);
     for (([src, dst], [from, to]), row) in asked.iter().zip(&rows[1..]) {
-        let meant = truth
+        let inside = truth
             .iter()
             .filter(|((a, b), _)| net(*a, *from) == *src && net(*b, *to) == *dst);
-        let sums = meant.fold([0; 2], |[p, b], (_, [packets, bytes])| {
+        let sums = inside.fold([0; 2], |[p, b], (_, [packets, bytes])| {
             [p + packets, b + bytes]
         });
         for (at, (sum, kind)) in sums.into_iter().zip(["", "bytes_"]).enumerate() {

@@ -16,7 +16,7 @@ fn watched_pairs_have_packets_and_bytes_with_intervals() {
     let config = folder.path().join("agent.toml");
     let memory = "[sketch]\nmemory = \"128KiB\"\n";
     std::fs::write(&config, memory).unwrap();
-    // Light pairs, of which little memory only knows intervals.
+    // Light pairs, for which a small memory gives only intervals.
     let top = ["replay", "-q", path, "--format", "json", "--top", "1000"];
     let top = json(&agent(&top))["captures"][0]["top"].clone();
     let ends = |pair: &Value| ["src", "dst"].map(|end| pair[end].as_str().unwrap().to_owned());

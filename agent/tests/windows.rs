@@ -1,4 +1,4 @@
-//! Windows of a replay where stamps are wrong or clocks were set.
+//! Windows of a replay with wrong time stamps or a clock that was set.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -30,8 +30,8 @@ fn steady(second: u64, packets: u64) -> Vec<u64> {
     (0..packets).map(|n| second * 1000 + n * 100).collect()
 }
 
-/// When the windows of a second begin, and how many packets they have. Batches
-/// of any size give the same.
+/// When the windows of one second begin, and how many packets they have. The size of
+/// batches makes no difference.
 fn windows(times: &[u64]) -> Vec<(u64, u64)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
@@ -66,7 +66,7 @@ fn windows(times: &[u64]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn strays_swallow_nothing() {
+fn single_wrong_time_stamps_move_no_other_packet() {
     let mut times = steady(NOON, 40);
     for (at, second) in [(5, NOON + DAY), (6, 5), (12, NOON + 3600), (25, NOON + 5)] {
         times[at] = second * 1000;
@@ -77,18 +77,19 @@ fn strays_swallow_nothing() {
 }
 
 #[test]
-fn a_night_without_packets_costs_nothing() {
+fn a_night_without_packets_makes_no_windows() {
     let morning = NOON + DAY / 3;
     let times = [steady(NOON, 15), steady(morning, 15)].concat();
     let expected = [(NOON, 10), (NOON + 1, 5), (morning, 10), (morning + 1, 5)];
     assert_eq!(windows(&times), expected);
-    // The last packet of a file has no witness, and swallows nothing.
+    // No packet follows the last one of a file to confirm its time; it gets a window of
+    // its own.
     let times = [steady(NOON, 15), steady(morning, 1)].concat();
     assert_eq!(windows(&times)[2], (morning, 1));
 }
 
 #[test]
-fn a_wrong_first_stamp_makes_no_endless_window() {
+fn a_wrong_first_time_stamp_makes_no_endless_window() {
     let good = steady(NOON, 30);
     let late = windows(&[&[(NOON + DAY) * 1000], &good[..]].concat());
     assert_eq!(late, [(NOON, 11), (NOON + 1, 10), (NOON + 2, 10)]);
@@ -115,7 +116,7 @@ fn a_clock_that_was_set_stalls_no_window() {
 }
 
 #[test]
-fn a_paced_replay_does_not_wait_for_a_stray() {
+fn a_paced_replay_does_not_wait_for_a_wrong_time_stamp() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     let mut times = steady(NOON, 20);
@@ -132,7 +133,7 @@ fn a_paced_replay_does_not_wait_for_a_stray() {
 }
 
 #[test]
-fn windows_go_on_however_often_a_stray_is_looped() {
+fn windows_end_although_a_looped_capture_has_wrong_time_stamps() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     let mut times = steady(NOON, 40);
@@ -146,7 +147,7 @@ fn windows_go_on_however_often_a_stray_is_looped() {
     command.args(["replay", "-q", "--serve", "--loop", "--window", "1s"]);
     command.args(["--listen", &listen]).arg(&path);
     let mut agent = Running::start(command.stdout(Stdio::null()));
-    // A round takes four seconds, not the years until the stray.
+    // A round takes four seconds, not the years until the wrong time stamp.
     let packets = eventually("many rounds", || {
         let text = get(port, "/metrics")?.1;
         let start = series(&text, "crane_window_start_timestamp_seconds", &[])?;
@@ -159,7 +160,7 @@ fn windows_go_on_however_often_a_stray_is_looped() {
 }
 
 #[test]
-fn a_window_that_is_cut_carries_its_true_seconds() {
+fn a_window_that_ends_early_has_its_true_duration() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
     let lengths = |times: &[u64]| {
@@ -173,7 +174,8 @@ fn a_window_that_is_cut_carries_its_true_seconds() {
     };
     assert_eq!(lengths(&steady(NOON, 25)), [1.0, 1.0, 0.4]);
     assert_eq!(lengths(&steady(NOON, 1)), [0.0]);
-    // A gap is a part of the window it begins in; a clock that is set back ends one.
+    // A gap is a part of the window in which it begins; a clock that is set back ends a
+    // window.
     let gap = [steady(NOON, 5), steady(NOON + 60, 15)].concat();
     assert_eq!(lengths(&gap), [1.0, 1.0, 0.4]);
     let back = [
@@ -190,7 +192,7 @@ fn a_window_that_is_cut_carries_its_true_seconds() {
 fn answers_about_the_whole_capture_are_no_worse_with_windows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcap");
-    // A scan and some more, which fit in half of the memory and not in a third.
+    // A scan and other pairs, which fit in half of the memory and not in a third.
     let mut frames = Vec::new();
     for n in 0..1900 {
         frames.push(frame(address(1), address(1000 + n), 8));
@@ -207,7 +209,7 @@ fn answers_about_the_whole_capture_are_no_worse_with_windows() {
         command.args(args).arg(&path);
         command.env("CRANE_SKETCH_MEMORY", "700KiB");
         let mut capture = json(&command.output().unwrap())["captures"][0].clone();
-        // What a pair is mostly for is found by batches, which end with a window.
+        // The main service of a pair depends on batches, which end with a window.
         for list in ["top", "top_bytes"] {
             for row in capture[list].as_array_mut().unwrap() {
                 row.as_object_mut().unwrap().remove("service");

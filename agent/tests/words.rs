@@ -1,11 +1,11 @@
-//! Words of the design stay out of what users read.
+//! Internal terms of the design are not in texts that users read.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::{agent, workspace};
 
-/// They mean something to those who wrote the agent, and to nobody else.
+/// Internal terms that users do not understand.
 const INTERNAL: [&str; 5] = ["crown", "books", "goes round", "added on the way", "by lot"];
 
 /// Whether a text has these words one after the other, across lines as well.
@@ -23,7 +23,7 @@ fn printed(args: &[&str]) -> String {
     String::from_utf8(agent(args).stdout).unwrap()
 }
 
-/// Everything that users read, and where it comes from.
+/// All texts that users read, each with its source.
 fn texts() -> Vec<(String, String)> {
     let help = printed(&["help"]);
     let list = help.split("Commands:").nth(1).unwrap();
@@ -84,7 +84,7 @@ fn texts() -> Vec<(String, String)> {
 }
 
 #[test]
-fn words_of_the_design_stay_inside() {
+fn internal_terms_are_in_no_text_for_users() {
     for (source, text) in texts() {
         assert!(text.len() > 100, "{source}: {text}");
         for words in INTERNAL {
@@ -93,9 +93,9 @@ fn words_of_the_design_stay_inside() {
     }
 }
 
-/// Logs and errors are texts in the sources. Lines that are comments are for others.
+/// Log and error messages are strings in the sources. Comments are not checked.
 #[test]
-fn words_of_the_design_are_in_no_text_of_the_agent() {
+fn internal_terms_are_in_no_string_of_the_agent() {
     let mut folders = vec![workspace().join("agent/src")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -109,8 +109,8 @@ fn words_of_the_design_are_in_no_text_of_the_agent() {
                 .lines()
                 .filter(|line| !line.trim_start().starts_with("//"));
             let code = code.collect::<Vec<_>>().join("\n");
-            // What is between two quotes is a text, or what is between two texts,
-            // which has none of these words either, apart from the name in the code.
+            // Text between two quotes is a string or the code between two strings. The
+            // code has none of these words either, apart from the name of the module.
             for part in code.split('"') {
                 for words in INTERNAL.iter().filter(|words| has(part, words)) {
                     let named = *words == "crown" && !part.contains(' ')

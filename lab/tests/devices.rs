@@ -35,7 +35,7 @@ fn both_profiles_are_measured_on_each_device() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_said_in_its_row() {
+fn an_unavailable_device_has_an_error_in_its_row() {
     let output = lab(&["device", "--device", "cuda:99", "--format", "json"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let report = json(&output);

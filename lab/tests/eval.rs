@@ -113,7 +113,7 @@ fn every_method_has_every_figure_within_its_budget() {
 /// 3,000 sources, of which source n sends to 1 + 6000/n destinations, often twice, and as
 /// many destinations that receive from a few sources.
 #[test]
-fn nodes_with_most_peers_are_found_by_methods_that_know_peers() {
+fn nodes_with_most_peers_are_found_by_methods_that_estimate_peers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("peers.txt");
     let pairs = (1..=3000u32).flat_map(|n| (0..=6000 / n).map(move |peer| (n, peer)));
@@ -156,7 +156,7 @@ fn nodes_with_most_peers_are_found_by_methods_that_know_peers() {
 }
 
 #[test]
-fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_told() {
+fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = stream(folder.path());
     let (path, state) = (path.to_str().unwrap(), folder.path().join("state"));
@@ -172,8 +172,11 @@ fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_told() 
     ] {
         let saved = eval(&[path, "--methods", method, "--save-state", state]);
         let size = std::fs::metadata(state).unwrap().len();
-        let told = row(&saved, method)["memory_bytes"].as_u64().unwrap();
-        assert!(size <= told + 4096, "{method}: {size} bytes for {told}");
+        let reported = row(&saved, method)["memory_bytes"].as_u64().unwrap();
+        assert!(
+            size <= reported + 4096,
+            "{method}: {size} bytes for {reported}"
+        );
         let loaded = eval(&[path, "--methods", method, "--load-state", state]);
         for field in ["are", "aae", "bands", "top100_recall", "absent_mean"] {
             assert_eq!(
@@ -199,7 +202,7 @@ fn a_saved_state_answers_the_same_in_a_new_process_and_is_no_larger_than_told() 
 }
 
 #[test]
-fn packed_streams_are_unpacked_whatever_they_are_called() {
+fn compressed_streams_give_the_same_figures() {
     let folder = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..3000u32)
         .flat_map(|n| [n % 300, n % 7])
@@ -332,7 +335,7 @@ fn a_sketch_that_grows_is_as_good_as_one_that_had_its_size_from_the_start() {
 }
 
 #[test]
-fn every_part_of_the_packed_profile_can_be_left_out_to_see_what_it_is_worth() {
+fn every_part_of_the_packed_profile_can_be_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = stream(folder.path());
     let overload = folder.path().join("overload.txt");
@@ -365,7 +368,7 @@ fn every_part_of_the_packed_profile_can_be_left_out_to_see_what_it_is_worth() {
 
 /// Weights far beyond the limit of a cell, and more memory than the machine has.
 #[test]
-fn huge_weights_end_and_huge_budgets_are_refused() {
+fn huge_weights_take_bounded_time_and_huge_budgets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("huge.txt");
     let heavy = (1..=5).map(|n| format!("{n} 9 100000000000000\n{n} 8\n"));

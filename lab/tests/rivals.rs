@@ -35,7 +35,7 @@ fn methods(bytes: usize) -> Vec<(&'static str, Box<dyn Rival>)> {
 }
 
 #[test]
-fn with_ample_memory_all_are_exact() {
+fn with_enough_memory_every_method_is_exact() {
     let (arrivals, truth) = stream(3000, 200);
     let edges: Vec<Edge> = truth.iter().map(|(edge, _)| *edge).collect();
     for (name, mut method) in methods(16 << 20) {
@@ -46,7 +46,7 @@ fn with_ample_memory_all_are_exact() {
             .zip(&truth)
             .filter(|(answer, (_, count))| **answer != *count as f64)
             .count();
-        // Fingerprints of 16 bits and hashed nodes may meet once in a while.
+        // Fingerprints of 16 bits and hashed nodes collide occasionally.
         assert!(
             wrong <= truth.len() / 100,
             "{name}: {wrong} of {}",
@@ -81,8 +81,8 @@ fn no_method_takes_more_than_its_budget_or_answers_too_low() {
                 .zip(&truth)
                 .filter(|(answer, (_, count))| **answer < *count as f64)
                 .count();
-            // A room that was free when an edge came may be taken when it comes
-            // again: the two with fingerprints can answer too low, rarely.
+            // A room that was free when an edge first arrived may be taken when it
+            // arrives again, so the two methods with fingerprints rarely answer too low.
             let allowed = if matches!(name, "gss" | "auxo") {
                 truth.len() / 5
             } else {
@@ -146,7 +146,7 @@ fn one_row_of_one_counter_is_the_total_and_conservative_update_raises_only_what_
 }
 
 #[test]
-fn two_rows_match_what_is_worked_out_by_hand() {
+fn two_rows_match_a_calculation_by_hand() {
     // y shares its counter with p in the first row and with q in the second.
     // Store y 2, p 5, q 7. Plain: y's counters are 2+5 and 2+7, the answer 7.
     // Conservative: p raises the first only to its own 5, q the second to its
@@ -178,7 +178,7 @@ fn two_rows_match_what_is_worked_out_by_hand() {
 }
 
 #[test]
-fn one_answers_one_and_tcm_knows_the_flux_of_a_node() {
+fn one_answers_one_and_tcm_answers_the_flux_of_a_node() {
     assert_eq!(
         One.query(&[Edge::new(1, 2), Edge::new(3, 4)]).unwrap(),
         [1.0, 1.0]

@@ -78,7 +78,7 @@ fn options_that_are_not_possible_are_refused() {
 }
 
 #[test]
-fn the_packed_decoder_is_trained_reproducibly_and_better_than_not_at_all() {
+fn the_packed_decoder_is_trained_reproducibly_and_improves() {
     let options = packed::Options {
         streams: 30,
         steps: 40,

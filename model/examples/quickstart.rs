@@ -19,8 +19,8 @@ pub fn main() -> Result<()> {
     let weights = Arc::new(PackedWeights::built_in()?);
     let profile = Arc::new(Profile::packed(weights, &device));
 
-    // Once per window: a sketch, which starts small. Without the secret nobody can choose
-    // edges that collide in it.
+    // Once per window: a sketch, which starts small. Without the secret, edges that
+    // collide in it cannot be chosen.
     let secret = Secret::from_seed(1);
     let empty = || Crane::new(&profile, secret, 0, Allowance::alone(8 << 10, 64 << 10));
     let mut sketch = empty()?;

@@ -1,8 +1,8 @@
-//! Answers: the packets and bytes of an edge, with intervals and guaranteed ends.
+//! Answers: the packets and bytes of an edge, with intervals and guaranteed bounds.
 
 use crate::table::Total;
 
-/// An estimated number with a 90 % interval and guaranteed ends.
+/// An estimated number with a 90 % interval and guaranteed bounds.
 ///
 /// `at_least ≤ low ≤ estimate ≤ high ≤ at_most` always holds.
 ///
@@ -12,7 +12,7 @@ use crate::table::Total;
 /// let exact = Amount::exact(7);
 /// assert!(exact.is_exact());
 ///
-/// // Guaranteed to be 10 to 50; the estimate 60 is moved to the nearest end.
+/// // Guaranteed to be 10 to 50; the estimate 60 is moved to the nearest bound.
 /// let estimate = Amount::within((Some(10), Some(50)), [5, 60, 70]);
 /// assert_eq!((estimate.low, estimate.estimate, estimate.high), (10, 50, 50));
 /// assert_eq!(exact.plus(estimate).at_most, Some(57));
@@ -25,11 +25,11 @@ pub struct Amount {
     pub low: u64,
     /// Upper end of the 90 % interval.
     pub high: u64,
-    /// Guaranteed lower end: the number is never less. `None` if the layers guarantee
+    /// Guaranteed lower bound: the number is never less. `None` if the layers guarantee
     /// nothing.
     pub at_least: Option<u64>,
-    /// Guaranteed upper end: the number is never more. `Some(0)` means that the edge did
-    /// certainly not occur.
+    /// Guaranteed upper bound: the number is never more. `Some(0)` means that the edge
+    /// certainly did not occur.
     pub at_most: Option<u64>,
 }
 
@@ -45,8 +45,8 @@ impl Amount {
         }
     }
 
-    /// An estimate with its interval inside guaranteed ends. Values outside of these ends
-    /// are moved to the nearest end.
+    /// An estimate with its interval inside guaranteed bounds. Values outside of these
+    /// bounds are moved to the nearest bound.
     pub fn within(
         (at_least, at_most): (Option<u64>, Option<u64>),
         [low, estimate, high]: [u64; 3],
@@ -63,8 +63,8 @@ impl Amount {
         }
     }
 
-    /// The sum of two numbers. The ends of the interval and the guaranteed ends are
-    /// added; the sum has a guaranteed end only if both numbers have one.
+    /// The sum of two numbers. The ends of the interval and the guaranteed bounds are
+    /// added; the sum has a guaranteed bound only if both numbers have one.
     pub fn plus(self, other: Self) -> Self {
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         Self {
@@ -76,7 +76,7 @@ impl Amount {
         }
     }
 
-    /// Whether the guaranteed ends are equal, so that the number is known exactly.
+    /// Whether the guaranteed bounds are equal, so that the number is known exactly.
     pub fn is_exact(&self) -> bool {
         self.at_least.is_some() && self.at_least == self.at_most
     }

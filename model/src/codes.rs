@@ -105,10 +105,10 @@ mod tests {
         Codes::new(Secret::from_seed(seed), window)
     }
 
-    /// Whoever knows the seed can search for edges that share all their cells, as this
-    /// test does. They share them in one window and under one secret only.
+    /// If the seed is known, edges that share all their cells can be found by search, as
+    /// in this test. They share them in one window and under one secret only.
     #[test]
-    fn edges_that_meet_once_do_not_meet_in_another_window_or_under_another_secret() {
+    fn edges_with_equal_tags_have_other_tags_in_another_window_or_under_another_secret() {
         let known = codes(1, 5);
         let mut tags: Vec<(u32, u64)> = (0..400_000u64)
             .map(|n| (known.tag(known.id(&[n])), n))

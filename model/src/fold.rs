@@ -25,8 +25,8 @@ use crate::{Edge, Weighted};
 /// ```
 #[derive(Default)]
 pub struct Fold<N> {
-    /// A hash table with open addressing and four times as many slots as names. A slot
-    /// holds, in four bytes, the round in which it was filled and the index of its
+    /// A hash table with open addressing and at least four times as many slots as names.
+    /// A slot holds, in four bytes, the round in which it was filled and the index of its
     /// arrival. Slots of earlier rounds count as empty, so nothing has to be cleared.
     slots: Vec<u32>,
     /// The present round, in the bits above those of an index.
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_and_nothing_twice() {
+    fn every_packet_is_counted_exactly_once() {
         let secret = Secret::from_seed(1);
         let mut fold = Fold::default();
         for (round, size) in [0, 1, 7, 5000, 100, 4096].into_iter().enumerate() {

@@ -86,8 +86,8 @@ pub struct LayerEstimate {
     pub at_most: Option<u64>,
 }
 
-/// What a sketch asks of its layers, a batch at a time. Edges are identified by their
-/// ids, see [`crate::codes`].
+/// The operations of layers, each on a batch of edges. Edges are identified by their ids,
+/// see [`crate::codes`].
 pub trait Layers: Any + Send + Sync {
     /// How reliable the upper bounds are.
     fn bounds_kind(&self) -> BoundsKind;
@@ -102,7 +102,7 @@ pub trait Layers: Any + Send + Sync {
         scratch: &mut CellScratch,
     ) -> Result<()>;
 
-    /// Removes up to so many packets of edges that the crown counts from now on. Layers
+    /// Removes up to this many packets of edges that the crown counts from now on. Layers
     /// that raise cells instead of adding to them cannot remove anything and do nothing.
     fn take(&mut self, ids: &[u64], packets: &[u64]) -> Result<()>;
 

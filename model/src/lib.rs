@@ -45,7 +45,7 @@
 //! | [`crane`] | the sketch: a table that grows, then layers below a crown; saved states |
 //! | [`table`], [`crown`], [`witnesses`], [`layers`], [`sample`] | the parts of a sketch |
 //! | [`fan`] | the number of peers of each node |
-//! | [`packed`] | layers for real traffic: narrow cells, witnesses, a decoder that knows the load |
+//! | [`packed`] | layers for real traffic: narrow cells, witnesses, a decoder adapted to the load |
 //! | [`paper`] | layers as in the paper: dense, with learned encoders |
 //! | [`weights`], [`device`] | weight files, and the device that the layers run on |
 

@@ -103,8 +103,8 @@ impl Allowance {
         self.most
     }
 
-    /// Takes what is missing to `bytes` bytes. Returns false, and takes nothing, if that
-    /// exceeds the limit or the pool.
+    /// Takes as much memory as is missing to have `bytes` bytes. Returns false, and takes
+    /// nothing, if that exceeds the limit or the pool.
     pub fn reach(&mut self, bytes: usize) -> bool {
         if bytes > self.most {
             return false;
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_gets_what_there_is_and_what_is_dropped_comes_back() {
+    fn an_allowance_takes_from_the_pool_and_returns_it_when_dropped() {
         let pool = Pool::new(1000);
         let mut busy = Allowance::new(10, 800, &pool);
         let mut other = Allowance::new(10, 800, &pool);

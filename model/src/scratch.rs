@@ -13,8 +13,8 @@ use crate::packed::narrow::CellScratch;
 pub struct Scratch {
     /// Indices of arrivals whose edges have an entry in the crown.
     pub(crate) named: Vec<u32>,
-    /// Indices of arrivals that outrank the lightest entry of their bucket in the crown
-    /// with the packets of this batch alone.
+    /// Indices of arrivals that outrank an entry of the crown with the packets of this
+    /// batch alone.
     pub(crate) heavy: Vec<u32>,
     pub(crate) rest: Rest,
     pub(crate) moved: Moved,
@@ -75,14 +75,15 @@ impl Scratch {
             + cells.memory_bytes()
     }
 
-    /// Of a batch that was just stored in layers, the indices of the edges that are known by
-    /// name or were for a moment ([`forgotten`](Self::forgotten)).
+    /// After a batch was stored in layers, the indices of its arrivals whose edges have an
+    /// entry in the crown, or had one until they were evicted in this batch
+    /// ([`forgotten`](Self::forgotten)).
     pub fn named(&self) -> &[u32] {
         &self.named
     }
 
-    /// The edges that were known by name and are not any more, since a batch was stored in
-    /// layers.
+    /// After a batch was stored in layers, the edges that were evicted from the crown and
+    /// are no longer known by name.
     pub fn forgotten(&self) -> impl Iterator<Item = &AnyName> {
         self.moved.evicted.iter().map(|(name, _)| name)
     }

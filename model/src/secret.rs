@@ -1,16 +1,16 @@
 //! The secret: a key of 128 bits that all positions in a sketch depend on.
 //!
-//! Ids are SipHash-1-3 of names. Without the secret nobody can choose names whose ids
-//! collide, even after seeing answers of the sketch. SipHash was chosen by measurement:
-//! it needs no special instructions, and hashing eight ids at a time takes about as long
-//! as a single hash of a kind without this protection (docs/speed.md).
+//! Ids are SipHash-1-3 of names. Without the secret, names whose ids collide cannot be
+//! chosen, even after seeing answers of the sketch. SipHash was chosen by measurement: it
+//! needs no special instructions, and hashing eight ids at a time takes about as long as
+//! a single hash of a kind without this protection (docs/speed.md).
 
 use multiversion::multiversion;
 
 use crate::name::{AnyName, Name, Narrow, Wide};
 
-/// A key of 128 bits. Whoever knows it can choose edges that collide, so it should not be
-/// disclosed. `Debug` does not show it.
+/// A key of 128 bits. Anyone who has it can choose edges that collide, so it should not
+/// be disclosed. `Debug` does not show it.
 ///
 /// ```
 /// use crane_model::Secret;
@@ -53,8 +53,8 @@ impl Secret {
         }
     }
 
-    /// Whether the key was derived from a seed. Whoever knows the seed can search for two
-    /// names with the same id, so equal ids do not prove equal names.
+    /// Whether the key was derived from a seed. With the seed, two names with the same id
+    /// can be found by search, so equal ids do not prove equal names.
     pub fn is_public(&self) -> bool {
         self.public
     }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_are_the_same_as_one_by_one() {
+    fn ids_of_many_names_equal_those_of_single_names() {
         let secret = Secret::from_seed(3);
         for count in [0, 1, 7, 8, 9, 100] {
             let narrow: Vec<Narrow> = (0..count).map(|n| [n * 77]).collect();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn every_seed_and_every_key_gives_other_ids_and_none_is_shown() {
+    fn ids_differ_for_every_seed_and_key_and_debug_hides_the_key() {
         let name = [7];
         let of = |seed| Secret::from_seed(seed).id(&name);
         assert!(of(1) != of(2) && of(1) == of(1));

@@ -1,7 +1,7 @@
 //! Packet sizes, from which the bytes of edges in the layers are derived. The layers
 //! count packets only.
 //!
-//! The smallest and the largest mean size of all arrivals are guaranteed ends. The likely
+//! The smallest and the largest mean size of all arrivals are guaranteed bounds. The likely
 //! sizes between them are learnt from the witnesses: bytes per packet *as estimated by
 //! the layers*, so that errors of the layers are compensated. Edges with many packets
 //! have other sizes than edges with few, therefore the sizes are learnt from the
@@ -73,7 +73,7 @@ const OUTSIDE: f64 = 0.03;
 /// witnesses by less.
 const FEW: f64 = 16.0;
 
-/// At least so many witnesses are used for a point of the grid.
+/// At least this many witnesses are used for a point of the grid.
 const NEAREST: usize = 96;
 
 /// Learnt packet sizes, by the estimated number of packets.
@@ -153,11 +153,11 @@ mod tests {
         assert_eq!(sizes.ends(2, Some(5)), (120, Some(7500)));
         assert_eq!(sizes.ends(2, None), (120, None));
         sizes.record(3, 100);
-        assert_eq!(sizes.least, 33, "rounded down, as the other end is up");
+        assert_eq!(sizes.least, 33, "rounded down; the upper end is rounded up");
     }
 
     #[test]
-    fn edges_of_many_packets_have_sizes_of_their_own() {
+    fn edges_with_many_packets_have_other_sizes_than_edges_with_few() {
         let light = (0..300).map(|n| (1, 60 + n % 10));
         let heavy = (0..100).map(|n| (500 + n, (500 + n) * 1400));
         let sizes = LearntSizes::new(light.chain(heavy).collect(), PacketSizes::NONE);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn without_witnesses_all_that_was_stored_speaks() {
+    fn without_witnesses_the_range_of_all_stored_sizes_is_used() {
         let mut packets = PacketSizes::NONE;
         packets.record(1, 100);
         packets.record(1, 900);

@@ -366,25 +366,25 @@ mod tests {
     }
 
     #[test]
-    fn equal_tags_are_told_apart_by_name_and_searching_is_bounded() {
+    fn equal_tags_are_distinguished_by_name_and_searching_is_bounded() {
         let mut table = Table::<Narrow>::new(24 * 100_000);
         let stored = (0..1000).take_while(|n| table.add([*n], 77, 1, 1)).count();
         assert_eq!(
             stored,
             FARTHEST + 1,
-            "more would have to stand too far away"
+            "more would be too far from their home"
         );
         for n in 0..stored as u64 {
             assert_eq!(table.get(&[n], 77).packets, 1);
         }
         assert_eq!(table.get(&[5000], 77).packets, 0);
-        // A neighbour would push the last of them too far.
+        // An entry before them would move the last one too far from its home.
         assert!(!table.add([9000], 76, 1, 1));
         assert!(table.add([9000], 1 << 30, 1, 1));
     }
 
     #[test]
-    fn what_an_entry_cannot_hold_is_refused_and_changes_nothing() {
+    fn a_count_beyond_the_limit_is_refused_and_changes_nothing() {
         let mut table = Table::<Narrow>::new(2400);
         assert!(table.add([1], 1, LIMIT, LIMIT));
         let all = Total {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_weighs_24_bytes_or_48() {
+    fn an_entry_takes_24_or_48_bytes() {
         assert_eq!((Table::<Narrow>::ENTRY, Table::<Wide>::ENTRY), (24, 48));
     }
 }

@@ -3,8 +3,8 @@
 //! An edge is a witness if its id is below a limit. Whenever there are more than m
 //! witnesses, the limit is lowered to the largest id among them. An edge that is a
 //! witness at the end was one from its first packet on, so its count is exact, and every
-//! edge has the same chance to be one, no matter how heavy it is. The witnesses show the
-//! decoder which counts this stream has and how wrong the layers are about them.
+//! edge has the same chance to be one, no matter how heavy it is. The decoder takes from
+//! the witnesses which counts this stream has and how wrong the layers are about them.
 //!
 //! **Accuracy.** Counts are exact. The number of distinct edges, m divided by the share
 //! of ids below the limit, has a relative standard error of about 1/√m: 18 % for m = 32,
@@ -171,7 +171,7 @@ mod tests {
     use crate::Secret;
 
     #[test]
-    fn witnesses_are_exact_and_their_number_tells_how_many_edges_there_are() {
+    fn witnesses_are_exact_and_give_the_number_of_edges() {
         let secret = Secret::from_seed(3);
         let mut witnesses = Witnesses::new(200);
         for round in 0..3u64 {

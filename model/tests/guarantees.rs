@@ -147,8 +147,8 @@ fn check_all(sketch: &Crane, truth: &Truth) {
         .map(|flow| flow.rename(|name| name[0]));
     for flow in narrow.chain(wide) {
         let (packets, bytes) = truth[&flow.key];
-        check(&flow.packets, packets, "packets of a heavy one");
-        check(&flow.bytes, bytes, "bytes of a heavy one");
+        check(&flow.packets, packets, "packets of a named edge");
+        check(&flow.bytes, bytes, "bytes of a named edge");
         named.insert(flow.key);
     }
     let most = sketch.most_unnamed();
@@ -167,7 +167,7 @@ fn profile() -> Arc<Profile> {
 }
 
 #[test]
-fn no_answer_is_ever_outside_of_what_was_guaranteed() {
+fn every_true_count_is_inside_the_guaranteed_bounds() {
     let profile = profile();
     let (mut exact, mut layered) = (0, 0);
     for seed in 0..60 {
@@ -212,16 +212,16 @@ fn no_answer_is_ever_outside_of_what_was_guaranteed() {
     }
     assert!(
         exact > 3 && layered > 20,
-        "{exact} {layered}: both kinds were met"
+        "{exact} {layered}: sketches with and without layers"
     );
 }
 
 /// Edges that were in the layers for long before they were admitted to the crown: the
 /// number of packets counted since is stored with rounding.
 #[test]
-fn edges_with_packets_of_one_size_are_told_that_size() {
+fn edges_with_packets_of_one_size_are_answered_with_that_size() {
     let profile = profile();
-    let mut told = 0;
+    let mut estimated = 0;
     for seed in 0..12 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(100 + seed);
         let secret = Secret::from_seed(seed);
@@ -243,10 +243,10 @@ fn edges_with_packets_of_one_size_are_told_that_size() {
                 (mean / size - 1.0).abs() < 0.1,
                 "{mean} bytes a packet, not {size}: {flow:?}"
             );
-            told += usize::from(!flow.bytes.is_exact());
+            estimated += usize::from(!flow.bytes.is_exact());
         }
     }
-    assert!(told > 100, "{told} of them were guessed");
+    assert!(estimated > 100, "{estimated} edges with estimated bytes");
 }
 
 /// Two names with the same id under seed 1. Such a pair is found by search in a minute.
@@ -275,7 +275,7 @@ fn a_witness_under_a_public_seed_guarantees_nothing_for_a_name_with_its_id() {
             check(&flow.bytes, 100 * packets, "bytes");
         }
     }
-    // Its count is the estimate and a guaranteed upper end.
+    // Its count is the estimate and a guaranteed upper bound.
     let absent = sketch.flow([12_345]).unwrap();
     assert_eq!(
         (absent.packets.estimate, absent.packets.at_most),

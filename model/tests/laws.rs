@@ -96,8 +96,8 @@ fn no_carry_makes_a_cell_negative() {
 
 #[test]
 fn the_bound_is_never_below_the_truth_without_shared_carry() {
-    // Sequential carry also moves packets of other edges, so an edge may lose what a
-    // colliding edge carried. A single edge loses nothing.
+    // Sequential carry also moves packets of other edges, so an edge may lose packets
+    // that a colliding edge carried. A single edge loses nothing.
     for carry in CARRIES {
         for weight in [0, 1, 3, 4, 5, 63, 1000, 100_000, 10_000_000, 1 << 26] {
             let edge = Edge::new(0, u32::MAX);
@@ -147,7 +147,7 @@ fn layers_that_all_arrivals_are_written_to_are_never_below_the_truth() {
 }
 
 #[test]
-fn what_is_carried_is_added_to_what_every_layer_is_given() {
+fn carried_packets_are_added_to_layers_that_every_arrival_is_written_to() {
     let edge = Edge::new(5, 6);
     let way = Way {
         carry: Carry::BatchSynchronous,
@@ -264,7 +264,7 @@ fn an_estimate_does_not_grow_with_the_load_that_others_make() {
         let mean = estimates.iter().sum::<f64>() / 1000.0;
         assert!(
             (0.5..2.0).contains(&mean),
-            "{mean} for edges that came once"
+            "{mean} for edges that occurred once"
         );
     }
 }
@@ -320,7 +320,7 @@ fn a_saved_state_continues_where_it_was() {
 }
 
 #[test]
-fn counts_beyond_the_cells_saturate_and_say_so() {
+fn counts_beyond_the_cells_mark_the_sketch_as_saturated() {
     let edge = Edge::new(1, 2);
     for carry in [Carry::Sequential, Carry::BatchSynchronous] {
         let weights = weights(Writes::Every);
@@ -365,7 +365,7 @@ fn taking_an_edge_out_leaves_the_rest() {
 }
 
 #[test]
-fn an_empty_stream_is_fine() {
+fn an_empty_stream_is_accepted() {
     for mut sketch in [
         fused(bottom(Carry::Sequential), 1),
         fused(bottom(Carry::MiniBatch), 2),

@@ -36,7 +36,7 @@ fn edge(n: u32) -> Edge {
 }
 
 #[test]
-fn a_batch_is_a_few_operations_whatever_its_size() {
+fn a_batch_takes_few_operations_independent_of_its_size() {
     // Layers from the start, and so small that every layer overflows.
     let weights = Arc::new(PackedWeights::built_in().unwrap());
     let device = DeviceChoice::CpuTensor.open().unwrap();

@@ -100,7 +100,7 @@ fn bounds(sketch: &Crane, truth: &[(Edge, u64)]) -> Vec<u64> {
 }
 
 #[test]
-fn nothing_counted_is_lost_whatever_the_size_and_however_it_grows() {
+fn no_bound_is_below_the_count_for_any_size_and_growth() {
     for memory in SIZES {
         for seed in 0..4 {
             let (batches, truth) = stream(seed, 60, 20_000);
@@ -139,7 +139,7 @@ fn executors_agree_cell_by_cell() {
 }
 
 #[test]
-fn a_batch_can_come_in_any_order() {
+fn the_order_of_a_batch_does_not_change_the_accuracy() {
     let (batches, truth) = stream(5, 20, 6000);
     let memory = Memory::Fixed(1 << 16);
     let (mut forward, mut backward) = (
@@ -164,7 +164,7 @@ fn a_batch_can_come_in_any_order() {
 }
 
 #[test]
-fn a_light_load_is_exact_and_what_never_occurred_is_zero() {
+fn a_light_load_is_exact_and_absent_pairs_are_zero() {
     for memory in [Memory::Fixed(1 << 18), Memory::Grows(1 << 14, 1 << 18)] {
         let (batches, truth) = stream(2, 10, 1000);
         let mut sketch = sketch(memory, DeviceChoice::Cpu);
@@ -179,13 +179,13 @@ fn a_light_load_is_exact_and_what_never_occurred_is_zero() {
             assert!(flow.bytes.is_exact() || !sketch.is_exact());
         }
         let absent = sketch.flow(Edge::new(9_999_999, 1).name()).unwrap();
-        assert_eq!(absent.packets, Amount::exact(0), "a certain no");
+        assert_eq!(absent.packets, Amount::exact(0), "did not occur");
         assert_eq!(absent.bytes, Amount::exact(0));
     }
 }
 
 #[test]
-fn a_sketch_takes_memory_when_it_needs_it_and_gives_it_back_when_it_is_gone() {
+fn a_sketch_takes_memory_on_demand_and_returns_it_when_dropped() {
     let pool = crane_model::Pool::new(1 << 16);
     let profile = profile(DeviceChoice::Cpu);
     let make = || {
@@ -219,7 +219,7 @@ fn a_sketch_takes_memory_when_it_needs_it_and_gives_it_back_when_it_is_gone() {
 }
 
 #[test]
-fn names_of_both_kinds_grow_beside_each_other_and_are_poured_together() {
+fn tables_of_both_name_lengths_grow_and_become_layers_together() {
     let profile = profile(DeviceChoice::Cpu);
     let allowance = Allowance::alone(4096, 1 << 17);
     let mut sketch = Crane::new(&profile, secret(), 1, allowance).unwrap();
@@ -261,7 +261,7 @@ fn counts_beyond_32_bits_are_kept_and_cells_at_their_limit_stay_there() {
     let huge = 1u64 << 40;
     for memory in [Memory::Fixed(4096), Memory::Grows(4096, 1 << 13)] {
         let mut sketch = sketch(memory, DeviceChoice::Cpu);
-        // More huge edges than the crown has places.
+        // More huge edges than the crown has slots.
         let batch: Batch = (0..400)
             .map(|n| arrival(Edge::new(n, 3), huge + u64::from(n)))
             .collect();
@@ -312,7 +312,7 @@ fn a_saved_state_answers_the_same_and_a_damaged_one_is_refused() {
 /// If one table has taken the memory that the other one would have needed, a loaded state
 /// has to divide it in the same way.
 #[test]
-fn tables_of_short_and_long_names_are_taken_up_again_when_memory_is_short() {
+fn tables_of_short_and_long_names_are_loaded_when_memory_is_short() {
     let memory = Memory::Grows(4096, 100_000);
     let mut first = sketch(memory, DeviceChoice::Cpu);
     let short = |n: u32| arrival(Edge { src: n, dst: 1 }, 1);
@@ -335,7 +335,7 @@ fn tables_of_short_and_long_names_are_taken_up_again_when_memory_is_short() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_a_reason() {
+fn too_little_memory_and_weights_of_another_profile_are_refused() {
     for bytes in [0, 1, 4095] {
         let made = make(&profile(DeviceChoice::Cpu), Memory::Fixed(bytes), secret());
         let error = made.err().unwrap().to_string();
@@ -352,7 +352,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_load_that_was_never_trained_is_answered_with_the_bound() {
+fn a_load_outside_of_the_training_is_answered_with_the_bound() {
     let mut weights = PackedWeights::built_in().unwrap();
     // As if the decoder had been trained on empty sketches only.
     weights.decoder.range = [[-9.0; 12], [-8.0; 12]];
@@ -374,7 +374,7 @@ fn a_load_that_was_never_trained_is_answered_with_the_bound() {
 }
 
 #[test]
-fn a_star_a_scan_and_a_flood_are_like_any_other_stream() {
+fn a_star_a_scan_and_a_flood_are_as_accurate_as_random_pairs() {
     let error = |edge: fn(u32) -> Edge| {
         let mut sketch = sketch(Memory::Fixed(1 << 14), DeviceChoice::Cpu);
         let all: Batch = (0..20_000)
@@ -407,7 +407,7 @@ fn a_star_a_scan_and_a_flood_are_like_any_other_stream() {
 /// The decoder was not trained on streams with half of the edges at 1 packet and half at
 /// 100. The witnesses show that, and the bound is used instead.
 #[test]
-fn a_stream_unlike_all_others_is_answered_no_worse_than_by_the_bound() {
+fn a_stream_unlike_the_training_is_answered_about_as_well_as_by_the_bound() {
     for seed in 0..4 {
         let mut sketch = sketch(Memory::Fixed(64 << 10), DeviceChoice::Cpu);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -440,10 +440,10 @@ fn a_stream_unlike_all_others_is_answered_no_worse_than_by_the_bound() {
     }
 }
 
-/// More edges of the same weight than the crown has places. Names that are known from
-/// elsewhere must not hide the others.
+/// More edges of the same weight than the crown has slots. The cells of edges that are
+/// known from elsewhere are not considered; those of the others are.
 #[test]
-fn what_known_edges_leave_behind_is_not_held_against_others() {
+fn cells_of_known_edges_do_not_raise_the_bound_of_unknown_ones() {
     let mut sketch = sketch(Memory::Fixed(64 << 10), DeviceChoice::Cpu);
     let heavy: Vec<Edge> = (0..600).map(|n| Edge::new(1, n)).collect();
     for round in 0..200 {
@@ -456,7 +456,7 @@ fn what_known_edges_leave_behind_is_not_held_against_others() {
         let names = edges.iter().map(|edge| AnyName::Narrow(edge.name()));
         names.collect()
     };
-    assert!(sketch.most_unnamed().packets >= 200, "some have no name");
+    assert!(sketch.most_unnamed().packets >= 200, "some have no entry");
     let unknown = sketch.most_unknown(&names(&heavy)).unwrap();
     assert!((1..20).contains(&unknown), "{unknown}");
     // An unknown edge without an entry is detected.
@@ -468,7 +468,7 @@ fn what_known_edges_leave_behind_is_not_held_against_others() {
 }
 
 #[test]
-fn no_edge_without_a_name_is_heavier_than_is_said() {
+fn no_unnamed_edge_is_heavier_than_the_bound() {
     for (seed, memory) in [
         (1, Memory::Fixed(16 << 10)),
         (2, Memory::Grows(4 << 10, 24 << 10)),
@@ -493,6 +493,6 @@ fn no_edge_without_a_name_is_heavier_than_is_said() {
         let above = sketch
             .named::<Narrow>()
             .filter(|flow| flow.packets.estimate > most);
-        assert!(above.count() >= 50, "that says nothing: {most}");
+        assert!(above.count() >= 50, "too high: {most}");
     }
 }

@@ -49,14 +49,18 @@ fn the_heaviest_are_known_by_name_and_bytes_follow_their_packets() {
             assert_eq!(
                 (packets.at_least, packets.at_most),
                 (None, None),
-                "not claimed"
+                "no guaranteed bounds"
             );
         }
         let named: Vec<_> = sketch.named::<Narrow>().collect();
         assert!((1..50).all(|n| named.iter().any(|flow| flow.key == [n])));
         for flow in named {
             let packets = flow.packets.estimate;
-            assert_eq!(flow.bytes.estimate, 100 * packets, "all of one size");
+            assert_eq!(
+                flow.bytes.estimate,
+                100 * packets,
+                "all packets have one size"
+            );
         }
     }
 }

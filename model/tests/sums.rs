@@ -1,6 +1,6 @@
 //! Sums over networks that are chosen after the stream was stored: nine in ten are within
-//! their interval, none is outside its guaranteed ends, they are right on average, and
-//! the sum over all edges is exact after admissions and evictions.
+//! their interval, none is outside its guaranteed bounds, they have no bias, and the sum
+//! over all edges is exact after admissions and evictions.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -179,7 +179,7 @@ fn filled(
 }
 
 #[test]
-fn nine_sums_in_ten_are_within_their_interval_and_all_within_what_is_certain() {
+fn nine_sums_in_ten_are_inside_their_interval_and_all_inside_the_guaranteed_bounds() {
     for (profile, memory, pairs) in [
         (packed(), 32 << 10, 4000),
         (packed(), 128 << 10, 20_000),
@@ -209,7 +209,7 @@ fn nine_sums_in_ten_are_within_their_interval_and_all_within_what_is_certain() {
 }
 
 #[test]
-fn a_large_share_is_told_well_and_a_part_and_all_else_are_everything() {
+fn a_large_share_is_accurate_and_a_part_and_its_complement_add_up() {
     let (batches, truth) = stream(5, 20_000);
     let sketch = filled(&packed(), 1 << 18, Secret::from_seed(1), &batches);
     let all: (u64, u64) = sum(
@@ -261,7 +261,7 @@ fn while_all_pairs_fit_sums_are_exact() {
 }
 
 #[test]
-fn sums_are_the_same_in_another_process_and_every_time() {
+fn sums_are_reproducible_also_from_a_saved_state() {
     let (batches, truth) = stream(4, 4000);
     let (profile, secret) = (packed(), Secret::from_seed(9));
     let sketch = filled(&profile, 32 << 10, secret, &batches);
@@ -282,7 +282,7 @@ fn sums_are_the_same_in_another_process_and_every_time() {
 
 /// Pairs that were heavy at first and were evicted by heavier ones.
 #[test]
-fn who_had_to_leave_the_crown_is_not_forgotten() {
+fn packets_of_evicted_edges_are_included_in_sums() {
     const RUNS: u64 = 20;
     let morning = |n: u32| (10 << 24 | n << 1, n);
     let noon = |n: u32| (20 << 24 | n << 1, n);

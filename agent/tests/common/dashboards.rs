@@ -30,13 +30,13 @@ pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// All that ask something.
+/// All panels that have queries.
 pub fn panels(dashboards: &[Value]) -> impl Iterator<Item = &Value> {
     let all = dashboards.iter().flat_map(|board| list(&board["panels"]));
     all.filter(|panel| panel["type"] != "row")
 }
 
-/// Every expression with the unit of what it shows, and its panel.
+/// Every expression, with its panel and the unit of its values.
 pub fn queries(dashboards: &[Value]) -> Vec<(&Value, &str, &str)> {
     let mut queries = Vec::new();
     for panel in panels(dashboards) {

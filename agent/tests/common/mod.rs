@@ -1,4 +1,4 @@
-//! What the tests of the whole program share.
+//! Helpers shared by the tests of the whole program.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
 
 pub mod dashboards;
@@ -23,11 +23,11 @@ use serde_json::Value;
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_crane-agent");
 
-/// The longest that something may take which takes a moment, on a machine that is busy with
-/// other things.
+/// Limit for anything that normally takes a moment, generous for a machine that is busy
+/// with other things.
 pub const MOMENT: Duration = Duration::from_secs(30);
-/// The longest that anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit for every wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// All commands.
 pub const COMMANDS: [&str; 10] = [
@@ -70,7 +70,7 @@ pub fn pcapng_head() -> Vec<u8> {
     pcapng_block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, !0, !0]))
 }
 
-/// Numbers as captures hold them.
+/// Numbers in little-endian bytes, as in a capture file.
 pub fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
@@ -160,7 +160,8 @@ pub fn serving(folder: &Path, capture: &str, args: &[&str]) -> (Running, u16) {
     (running, port)
 }
 
-/// The weights of the packed profile with another remark: others, by their checksum.
+/// The weights of the packed profile with a longer header, so that their checksum
+/// differs.
 pub fn other_weights() -> Vec<u8> {
     let built_in = std::fs::read(workspace().join("weights/packed.safetensors")).unwrap();
     let (size, rest) = built_in.split_first_chunk::<8>().unwrap();
@@ -169,19 +170,22 @@ pub fn other_weights() -> Vec<u8> {
     [&padded[..], head, &[b' '; 8], data].concat()
 }
 
-/// Asks again until there is an answer, a minute at most.
+/// Calls `ask` until it returns a value. Fails after a minute.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(
+            start.elapsed() < LONGEST_WAIT,
+            "time limit exceeded: {what}"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// A process that does not outlive its test.
+/// A process that is killed at the end of its test.
 pub struct Running(pub Child);
 
 impl Running {
@@ -189,7 +193,7 @@ impl Running {
         Self(command.stdin(Stdio::null()).spawn().unwrap())
     }
 
-    /// Gives it so many file descriptors.
+    /// Limits its number of file descriptors.
     pub fn limit(&self, descriptors: usize) {
         let pid = self.0.id().to_string();
         let given = format!("--nofile={descriptors}:4096");
@@ -206,7 +210,7 @@ impl Running {
         assert!(sent.unwrap().success());
     }
 
-    /// Sends a signal and waits; exit code and how long it took.
+    /// Sends a signal and waits for the end. Returns the exit code and how long it took.
     pub fn stop(&mut self, signal: &str) -> (Option<i32>, Duration) {
         let start = Instant::now();
         self.signal(signal);
@@ -214,13 +218,13 @@ impl Running {
         (code, start.elapsed())
     }
 
-    /// Waits for the end; whether it went well.
+    /// Waits for the end. Returns whether the exit code is 0.
     pub fn succeeds(&mut self) -> bool {
         self.0.wait().unwrap().success()
     }
 
-    /// CPU time it has used so far, in seconds; also after its end, until it
-    /// is waited for.
+    /// CPU time used so far, in seconds. Also works after its end, until it is waited
+    /// for.
     pub fn cpu_seconds(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
         let (_, behind_name) = stat.rsplit_once(") ").unwrap();
@@ -229,7 +233,7 @@ impl Running {
         ticks / rustix::param::clock_ticks_per_second() as f64
     }
 
-    /// Memory that is really there for it, in bytes.
+    /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -241,14 +245,14 @@ impl Running {
     pub fn wait_for_line(&mut self, text: &str) -> String {
         let (mut seen, mut line) = (String::new(), Vec::new());
         let stderr = self.0.stderr.as_mut().unwrap();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LONGEST_WAIT;
         let has_more = |stderr: &ChildStderr| {
             let left = until.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).unwrap();
             let mut waits = [PollFd::new(stderr, PollFlags::IN)];
             rustix::event::poll(&mut waits, Some(&left)).unwrap() > 0
         };
-        // Byte by byte: a buffer would take the next lines with it.
+        // Reads byte by byte, because a buffer would consume the following lines.
         let mut byte = [0];
         while has_more(stderr) && stderr.read_exact(&mut byte).is_ok() {
             line.extend(byte);

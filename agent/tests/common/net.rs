@@ -1,5 +1,5 @@
-//! Two hosts joined by a cable, and a Prometheus: network namespaces on this
-//! machine, nothing outside of it.
+//! Two hosts connected by a veth pair, in network namespaces of this machine, and a
+//! Prometheus.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::{AGENT, Running, eventually, get, workspace};
 use serde_json::Value;
 
-/// Ports in a namespace of our own: nobody else is there.
+/// Ports in a network namespace of the test, where no other program uses them.
 pub const AGENT_PORT: u16 = 9732;
 pub const PROMETHEUS_PORT: u16 = 9090;
 
@@ -26,7 +26,8 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// Lays a cable; none without root, which [`skip`] says.
+    /// Creates both namespaces and the veth pair. Returns `None` without root, after
+    /// [`skip`] has noted that.
     pub fn lay() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let id = format!(
@@ -88,7 +89,7 @@ impl Cable {
         }
     }
 
-    /// An agent that captures on the left side, with these arguments.
+    /// Starts an agent with these arguments that captures on the left side.
     pub fn capture(&self, args: &[&str]) -> Running {
         let mut command = Self::command(&self.left, AGENT);
         command.arg("run").args(args).stderr(Stdio::piped());
@@ -97,7 +98,7 @@ impl Cable {
         agent
     }
 
-    /// What it exports.
+    /// The metrics of that agent.
     pub fn metrics(&self) -> String {
         eventually("metrics", || {
             fetch(Some(&self.left), AGENT_PORT, "/metrics")
@@ -108,7 +109,8 @@ impl Cable {
     pub fn command(side: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", side, program]);
-        // Windows end at multiples of their length: one of a minute might end in any test.
+        // Windows end at multiples of their length, so a window of a minute might end
+        // during any test.
         command.env("CRANE_WINDOW_LENGTH", "366d");
         command
     }
@@ -125,7 +127,7 @@ impl Cable {
         }
     }
 
-    /// So many more interfaces on the left side, in pairs; nobody uses them.
+    /// Adds this many unused interfaces on the left side, in pairs.
     pub fn plug_idle(&self, interfaces: usize) {
         let pairs = (0..interfaces / 2).map(|n| {
             format!(
@@ -139,8 +141,8 @@ impl Cable {
         ip(&["-n", &self.left, "-batch", batch.to_str().unwrap()]);
     }
 
-    /// Sends a capture from right to left at so many packets a second, `times`
-    /// over, on the interface `name`.
+    /// Sends a capture from right to left on the interface `name`, `times` times, at
+    /// `rate` packets a second.
     pub fn send(&self, name: &str, capture: &Path, rate: u32, times: u32) -> Running {
         let mut send = Self::command(&self.right, "tcpreplay");
         send.args(["--quiet", "--preload-pcap", "-i", name])
@@ -170,15 +172,15 @@ impl Drop for Cable {
     }
 }
 
-/// Waits for the start of the next window of so many seconds.
+/// Waits for the start of the next window of `length` seconds.
 pub fn wait_for_window(length: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let into = now.as_secs_f64() % length as f64;
     std::thread::sleep(Duration::from_secs_f64(length as f64 - into));
 }
 
-/// Notes that this test does not run; `make test` ends with the list. Where
-/// everything has to run, the test fails instead.
+/// Notes that this test is skipped; `make test` prints the list at its end. In CI, where
+/// every test has to run, the test fails instead.
 fn skip() {
     let strict = std::env::var_os("CI").is_some_and(|ci| ci == "true");
     assert!(!strict, "network namespaces need root");
@@ -186,7 +188,7 @@ fn skip() {
     let test = thread.name().unwrap_or("a test");
     let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
     let list = File::options().append(true).create(true).open(&list);
-    // In one piece: others write there, too.
+    // Written in one piece, because other tests write to the file as well.
     let line = format!("{test}\n");
     list.and_then(|mut list| list.write_all(line.as_bytes()))
         .unwrap();
@@ -216,12 +218,13 @@ impl Prometheus {
         Self::with_jobs(&job, port, side)
     }
 
-    /// Scrapes what these jobs say.
+    /// Scrapes the targets of these jobs.
     pub fn with_jobs(jobs: &str, port: u16, side: Option<&str>) -> Self {
         Self::configured("", jobs, port, side)
     }
 
-    /// The same, with the rules of `dashboards/rules`, every second.
+    /// Like [`with_jobs`](Self::with_jobs), and evaluates the rules of `dashboards/rules`
+    /// every second.
     pub fn with_rules(jobs: &str, port: u16, side: Option<&str>) -> Self {
         let rules = workspace().join("dashboards/rules/*.yml");
         let rules = format!("rule_files: ['{}']\n", rules.display());
@@ -272,7 +275,7 @@ impl Prometheus {
         answer["data"].as_array().cloned().unwrap_or_default()
     }
 
-    /// All rules and what became of them.
+    /// All rules with their state.
     pub fn rules(&self) -> Option<Vec<Value>> {
         let answer = self.ask("/api/v1/rules")?;
         let groups = answer["data"]["groups"].as_array()?.iter();
@@ -295,7 +298,7 @@ impl Prometheus {
     }
 }
 
-/// As it stands in an address.
+/// A text in percent encoding, for a URL.
 fn encoded(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => (byte as char).to_string(),
@@ -311,7 +314,7 @@ pub fn fetch(side: Option<&str>, port: u16, path: &str) -> Option<String> {
     };
     let request = "exec 3<>/dev/tcp/127.0.0.1/$0; \
                    printf 'GET %s HTTP/1.0\\r\\n\\r\\n' \"$1\" >&3; cat <&3";
-    // Who listens and never answers is no answer.
+    // A server that accepts and never answers counts as no answer.
     let output = Cable::command(side, "timeout")
         .args(["20", "bash", "-c", request, &port.to_string(), path])
         .stderr(Stdio::null())

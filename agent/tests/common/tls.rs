@@ -1,4 +1,4 @@
-//! Certificates, made by openssl, and those who look at them.
+//! Certificates made by openssl, and requests by curl.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 pub struct Certificates(pub PathBuf);
 
 impl Certificates {
-    /// Two that may sign: `ca`, and `foreign`, which nobody trusts.
+    /// Makes two certificate authorities: `ca`, and `foreign`, which no client trusts.
     pub fn new(folder: &Path) -> Self {
         let config = "[req]\ndistinguished_name = dn\n[dn]\n";
         std::fs::write(folder.join("openssl.cnf"), config).unwrap();
@@ -22,24 +22,24 @@ impl Certificates {
         certificates
     }
 
-    /// One for 127.0.0.1, server or client, signed by `ca`.
+    /// Makes a certificate for 127.0.0.1, for server or client, signed by `ca`.
     pub fn sign(&self, name: &str, ca: &str) {
         self.issue(&mut Command::new("openssl"), name, ca);
     }
 
-    /// One that was good for a day, long ago.
+    /// The same, but expired years ago.
     pub fn sign_expired(&self, name: &str, ca: &str) {
         let mut command = Command::new("faketime");
         self.issue(command.args(["2020-01-01 00:00:00", "openssl"]), name, ca);
     }
 
-    /// One that is its own authority, as the documents have it made; good for a day
+    /// Makes a self-signed certificate as the documentation describes, valid for a day
     /// from `since` on.
     pub fn sign_itself(&self, name: &str, alternative: &str, since: &str) {
         let mut command = Command::new("faketime");
         command.args([since, "openssl", "req", "-addext"]);
         command.arg(format!("subjectAltName={alternative}"));
-        // As in the configuration that openssl comes with.
+        // As in the default configuration of openssl.
         command.args(["-addext", "basicConstraints=critical,CA:TRUE"]);
         self.make(&mut command, name, "1");
     }
@@ -69,7 +69,8 @@ impl Certificates {
         assert!(output.status.success(), "{}", super::stderr(&output));
     }
 
-    /// Asks with curl, which trusts `ca`; status and body, or why not.
+    /// A request by curl, which trusts `ca`. Returns status and body, or the error of
+    /// curl.
     pub fn curl(&self, ca: &str, args: &[&str]) -> Result<(u16, String), String> {
         let output = self.run_curl(&[&["--cacert", &format!("{ca}.crt")], args].concat());
         if !output.status.success() {

@@ -2,9 +2,9 @@
 //! measure what each part contributes.
 //!
 //! A variant is a [`LayerProfile`] of its own, assembled from the parts of `crane-model`;
-//! the product does not know it. Two variants need a constructor in `crane-model`,
-//! because a crown that admits no edges and witnesses that are not used cannot be
-//! assembled from outside: `Crown::closed` and `Witnesses::counted_only`.
+//! the agent does not use it. Two variants need a constructor in `crane-model`, because a
+//! crown that admits no edges and witnesses that are not used cannot be assembled from
+//! outside: `Crown::closed` and `Witnesses::counted_only`.
 
 mod learned;
 
@@ -73,7 +73,7 @@ impl Ablation {
     }
 
     /// The packed profile without these parts, and with the codes of `encoders` if there
-    /// are any. Returns the product's own profile if nothing is different.
+    /// are any. Returns the profile that the agent uses if nothing is different.
     pub fn profile(
         self,
         weights: Arc<PackedWeights>,

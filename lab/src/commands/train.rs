@@ -97,7 +97,10 @@ fn run_paper(args: &Train, out: &mut impl Write) -> anyhow::Result<()> {
         match &args.checkpoint {
             Some(path) => {
                 write(path, &trainer.checkpoint()?)?;
-                anyhow::bail!("stopped; the same command goes on from {}", path.display());
+                anyhow::bail!(
+                    "stopped; the same command continues from {}",
+                    path.display()
+                );
             }
             None => anyhow::bail!("stopped; without --checkpoint nothing was kept"),
         }

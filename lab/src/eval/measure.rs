@@ -128,7 +128,7 @@ pub fn measure(which: Method, setup: &Setup<'_>, truth: &Truth) -> anyhow::Resul
     Ok(figures)
 }
 
-/// Counts violations for pairs that never occurred: their guaranteed lower end must be 0.
+/// Counts violations for pairs that never occurred: their guaranteed lower bound must be 0.
 fn violations_of_absent(intervals: &mut Intervals, absent: Option<Vec<Amount>>) {
     let amounts = absent.unwrap_or_default();
     let never = Intervals::of(&amounts, &vec![0; amounts.len()]);

@@ -40,7 +40,7 @@ pub struct Figures {
     pub absent_mean: Option<f64>,
     /// Mean answer for edges that occurred once.
     pub once_mean: Option<f64>,
-    /// How far the answers can be trusted, for methods that say so.
+    /// How far the answers can be trusted, for methods with intervals.
     #[serde(flatten)]
     pub intervals: Intervals,
     /// Share of the intervals that hold the true count, among edges known by name.

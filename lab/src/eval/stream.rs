@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_read_and_faults_have_a_line() {
+    fn text_is_read_and_errors_name_the_line() {
         let arrivals = text(&mut &b"# head\n1 2\n10.0.0.1 3 7 # why not\n\n"[..], 9).unwrap();
         assert_eq!(
             arrivals,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_has_pairs_only() {
+    fn an_incomplete_binary_pair_is_refused() {
         let bytes = [1u32, 2, 3, 4].map(u32::to_le_bytes).concat();
         assert_eq!(binary(&mut &bytes[..], 9).unwrap()[1].edge, Edge::new(3, 4));
         let error = binary(&mut &bytes[..13], 9).unwrap_err().to_string();

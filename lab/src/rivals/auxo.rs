@@ -1,7 +1,7 @@
-//! Auxo (Jiang et al., 2023): GSS matrices in a prefix embedded tree. An edge whose
-//! candidate rooms in a matrix are taken goes on to a child, which the next bit of its
-//! fingerprint selects. So the tree grows where it is needed, and the bits of the path
-//! need not be stored.
+//! Auxo (Jiang et al., 2023): GSS matrices in a prefix embedded tree. If all candidate
+//! rooms of an edge in a matrix are taken, it is passed to a child, which the next bit of
+//! its fingerprint selects. So the tree grows where it is needed, and the bits of the
+//! path need not be stored.
 //!
 //! With a budget, the tree stops growing when the next matrix would not fit. Then an edge
 //! without a room is added to the lightest of its candidates in the leaf, as in

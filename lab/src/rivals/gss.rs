@@ -100,7 +100,7 @@ impl Rival for Gss {
             let candidates = self.candidates(*edge);
             for (room, mark) in &candidates {
                 if self.weights[*room] == 0 {
-                    return 0.0; // it would be here
+                    return 0.0; // the edge would have this room
                 }
                 if self.marks[*room] == *mark {
                     return f64::from(self.weights[*room]);

@@ -41,7 +41,7 @@ pub trait Rival {
         None
     }
 
-    /// Estimates with intervals and guaranteed ends, if the method has any.
+    /// Estimates with intervals and guaranteed bounds, if the method has any.
     fn amounts(&self, _edges: &[Edge]) -> Result<Option<Vec<Amount>>> {
         Ok(None)
     }

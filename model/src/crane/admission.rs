@@ -1,11 +1,11 @@
 //! Admission: which edges are counted in the crown and which in the layers.
 //!
 //! An edge that has an entry in the crown is counted there, every other edge in the
-//! layers. An edge that outranks the lightest entry of its bucket takes its place. Layers
-//! that can subtract remove the packets of the admitted edge; the others keep them as an
-//! upper bound of what it had before. The layers take over the count of the evicted
-//! entry. So no packet is counted twice, and where layers guarantee their bounds, every
-//! edge has a guaranteed bound at any time.
+//! layers. An edge that outranks the lightest entry it may replace ([`crate::crown`])
+//! takes its place. Layers that can subtract remove the packets of the admitted edge; the
+//! others keep them as an upper bound of what it had before. The layers take over the
+//! count of the evicted entry. So no packet is counted twice, and where layers guarantee
+//! their bounds, every edge has a guaranteed bound at any time.
 
 use std::sync::OnceLock;
 
@@ -21,7 +21,7 @@ use crate::sizes::{LearntSizes, PacketSizes};
 use crate::table::Total;
 use crate::witnesses::Witnesses;
 
-/// The noise of the layers is measured again after so many stored edges.
+/// The noise of the layers is measured again after this many stored edges.
 const NOISE_EVERY: usize = 4096;
 
 /// Buckets of the crown that are prefetched together.
@@ -34,7 +34,7 @@ pub(crate) struct Layered {
     pub(super) witnesses: Witnesses,
     pub(super) layers: Box<dyn Layers>,
     /// A sample of all packets that no present entry of the crown has counted. `None` if
-    /// sums are not asked for.
+    /// the sketch has no sample.
     pub(super) sample: Option<Sample>,
     /// All packets and bytes stored so far.
     pub(super) total: Total,
@@ -74,7 +74,7 @@ impl Layered {
         }
     }
 
-    /// Updates cached values after crown and layers were filled from elsewhere.
+    /// Drops cached values after crown and layers were filled from elsewhere.
     pub(super) fn refresh(&mut self) {
         self.invalidate();
     }
@@ -180,8 +180,8 @@ impl Layered {
                 scratch.named.push(at);
                 continue;
             }
-            // An edge that outranks the lightest entry with the packets of this batch
-            // alone is admitted without being stored in the layers first.
+            // An edge that outranks an entry with the packets of this batch alone is
+            // admitted without being stored in the layers first.
             let rank = Count::exact(arrival.packets, arrival.bytes).rank();
             if self.crown.admits::<N>(spot, rank) {
                 scratch.heavy.push(at);
@@ -191,8 +191,8 @@ impl Layered {
         }
     }
 
-    /// Whether an edge is certainly below the floor of its bucket in the crown, as most
-    /// edges are, even if nothing of its bound is noise.
+    /// Whether an edge is below the floor of its bucket in the crown even if nothing of
+    /// its bound is noise. This is true for most edges.
     fn is_light<N>(&self, arrival: &Arrival<N>, bound: u64) -> bool {
         let floor = self.crown.floor(self.codes.spot(arrival.id));
         // Packets of at most this size do not add to the rank.
@@ -201,9 +201,9 @@ impl Layered {
         bound <= floor && (arrival.bytes <= usual || bytes() <= floor.saturating_mul(usual))
     }
 
-    /// Moves an edge to the crown if it outranks the lightest entry of its bucket, and
-    /// returns whether it did. `known` is the upper bound that the layers have for the
-    /// edge; `unseen` of the packets that arrived are not yet stored in the layers.
+    /// Moves an edge to the crown if it outranks the lightest entry that it may replace.
+    /// Returns whether it was moved. `known` is the upper bound that the layers have for
+    /// the edge; `unseen` of the packets that arrived are not yet stored in the layers.
     fn admit<N: Name>(
         &mut self,
         arrival: &Arrival<N>,
@@ -244,8 +244,8 @@ impl Layered {
         admitted
     }
 
-    /// Applies the moves of a batch: the layers give up the packets of admitted edges and
-    /// take over the counts of evicted entries.
+    /// Applies the moves of a batch: the packets of admitted edges are subtracted from
+    /// the layers, and the counts of evicted entries are added to them.
     fn apply_moves(&mut self, moved: &Moved) -> Result<()> {
         self.layers.take(&moved.ids, &moved.packets)?;
         let evicted = moved.evicted.iter();
@@ -278,7 +278,7 @@ impl Layered {
         }
     }
 
-    /// From time to time, updates the noise of the layers.
+    /// Measures the noise of the layers after every [`NOISE_EVERY`] stored edges.
     fn measure_noise(&mut self, stored: usize) -> Result<()> {
         self.since_noise += stored;
         if self.since_noise >= NOISE_EVERY {
@@ -305,8 +305,8 @@ fn count_on_admission<N>(arrival: &Arrival<N>, bound: u64, noise: u64) -> Count 
     }
 }
 
-/// The same for layers whose bounds may be far too high. The bound is believed up to the
-/// rank of the lightest entry only, so an admission never adds more to the crown than the
+/// The same for layers whose bounds may be far too high. The bound is used only up to the
+/// rank of the lightest entry, so an admission never adds more to the crown than the
 /// packets that arrived, as in Space-Saving.
 fn likely_count_on_admission<N>(
     arrival: &Arrival<N>,

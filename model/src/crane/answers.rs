@@ -2,8 +2,8 @@
 //!
 //! An edge with an entry in the crown is answered from there, every other edge from the
 //! layers. The exact count of a witness replaces either answer. The exception is a public
-//! secret: whoever knows it can make two edges with the same id, and the witness then
-//! counts the packets of both, so its count is only an upper bound.
+//! secret: with such a secret two edges with the same id can be made, and the witness
+//! then counts the packets of both, so its count is only an upper bound.
 
 use super::Layered;
 use crate::Result;
@@ -37,8 +37,8 @@ impl Layered {
     }
 
     /// Replaces an answer by the count of the witness with this id, if there is one.
-    /// Under a public secret that count is the estimate and a guaranteed upper end, but
-    /// not a guaranteed lower end.
+    /// Under a public secret that count is the estimate and a guaranteed upper bound, but
+    /// not a guaranteed lower bound.
     fn with_witness<K>(&self, flow: Flow<K>, id: u64) -> Flow<K> {
         let Some(total) = self.witnesses.total(id) else {
             return flow;
@@ -58,8 +58,8 @@ impl Layered {
     }
 
     /// If the edges of the stream have few different counts, the one between `counted`
-    /// and `bound`. The layers are asked only if a witness has such a count: witnesses
-    /// are hardly ever as heavy as edges of the crown, and the question reads all cells.
+    /// and `bound`. The layers are used only if a witness has such a count, because they
+    /// then read all cells. Witnesses are hardly ever as heavy as edges of the crown.
     fn known_count(&self, counted: u64, bound: u64) -> Result<Option<u64>> {
         let counts = self.witness_counts.get_or_init(|| {
             let usable = self.witnesses.usable().iter();
@@ -153,7 +153,7 @@ impl Layered {
         }
     }
 
-    /// Guaranteed ends. Both are `None` if the layers guarantee nothing.
+    /// Guaranteed bounds. Both are `None` if the layers guarantee nothing.
     fn guaranteed(&self, least: u64, most: Option<u64>) -> (Option<u64>, Option<u64>) {
         match self.layers.bounds_kind() {
             BoundsKind::Guaranteed => (Some(least), most),

@@ -1,29 +1,29 @@
-//! What was counted by name, to be compared with an earlier moment.
+//! Counters of the edges known by name, for differences between two moments.
 //!
-//! Answers change although nothing arrives: an estimate follows the layers. What an entry
-//! has counted does not, so the difference of two moments is exact as long as the edge
-//! keeps its entry.
+//! The answer for an edge may change although none of its packets arrive, because an
+//! estimate depends on the layers. The counters of its entry change only when its packets
+//! arrive, so their difference is exact as long as the edge keeps its entry.
 
 use super::{Crane, Store};
 use crate::crown::Count;
 use crate::name::{AnyName, Name, Narrow, Wide};
 use crate::table::Total;
 
-/// What was counted of an edge since it is known by name.
+/// Packets and bytes of an edge that were counted since it has been known by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     /// Packets counted.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many more packets it may have had before. It changes only if the edge loses its
-    /// entry and gets another one.
+    /// How many packets it may have had before, at most. It changes only if the edge loses
+    /// its entry and gets another one.
     pub unsure: u64,
 }
 
 impl Crane {
-    /// All edges that are known by name, in no particular order, and what was counted of
-    /// each. It reads entries and nothing else, however many layers there are.
+    /// All edges that are known by name, in no particular order, with their counters.
+    /// Only the entries are read, not the layers.
     pub fn counted(&self) -> impl Iterator<Item = (AnyName, Counted)> {
         let (tables, layered) = match &self.store {
             Store::Tables(tables) => (Some(tables), None),
@@ -46,7 +46,7 @@ impl Crane {
     }
 }
 
-/// In a table everything is counted from the first packet on.
+/// A table counts every edge from its first packet on.
 fn of_table<N: Name>((name, _, total): (N, u32, Total)) -> (AnyName, Counted) {
     let Total { packets, bytes } = total;
     let unsure = 0;
@@ -66,10 +66,10 @@ mod tests {
     use super::*;
     use crate::{Allowance, Arrival, DeviceChoice, PackedWeights, Profile, Secret};
 
-    /// A table that becomes layers in the middle: what heavy edges get between two moments
-    /// is the difference, to the packet.
+    /// The table becomes layers during the test. The differences of the counters of heavy
+    /// edges are exactly the packets and bytes that arrived in between.
     #[test]
-    fn differences_are_exact_while_a_name_stays() {
+    fn differences_are_exact_while_an_edge_keeps_its_entry() {
         let device = DeviceChoice::Cpu.open().unwrap();
         let weights = Arc::new(PackedWeights::built_in().unwrap());
         let profile = Arc::new(Profile::packed(weights, &device));

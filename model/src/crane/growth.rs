@@ -1,8 +1,8 @@
 //! Growth: replacing a full table by a larger one, or by a crown and layers.
 //!
-//! A table knows all names and exact counts, so layers that are filled from a table are
-//! as accurate as layers that were used from the start. While entries are moved, the old
-//! and the new store exist at the same time: twice the memory, for some milliseconds.
+//! A table has all names and exact counts, so layers that are filled from a table are as
+//! accurate as layers that were used from the start. While entries are moved, the old and
+//! the new store exist at the same time: twice the memory, for some milliseconds.
 
 use super::{Crane, Layered, Store};
 use crate::Result;
@@ -13,8 +13,8 @@ use crate::sample::Sample;
 use crate::table::{TableKey, Tables};
 
 impl Crane {
-    /// Makes the table of names of this kind larger; where there is no memory
-    /// for that, or no use in it, layers take its place.
+    /// Enlarges the table for names of this length. If there is no memory for that, or
+    /// too little to be worth it, layers replace the tables.
     pub(super) fn grow<N: TableKey>(&mut self, pause: &mut dyn FnMut()) -> Result<()> {
         let Store::Tables(tables) = &mut self.store else {
             return Ok(());
@@ -58,14 +58,14 @@ impl Crane {
     }
 }
 
-/// Edges that are put into the layers at once. Layers may store in batches, so that this
-/// is a multiple of theirs.
+/// Edges that are stored in the layers at once: a multiple of the batch sizes of all
+/// layers.
 const AT_ONCE: usize = 1 << 16;
 
-/// Edges looked at between two pauses.
+/// Edges that are moved between two calls of `pause`.
 const PAUSE_EVERY: usize = 1 << 12;
 
-/// Edges on their way to the layers.
+/// Edges that are to be stored in the layers.
 #[derive(Default)]
 struct Below {
     ids: Vec<u64>,
@@ -73,7 +73,7 @@ struct Below {
 }
 
 impl Below {
-    /// Adds an edge, and puts all into the layers if there are enough.
+    /// Adds an edge, and stores all of them in the layers when there are [`AT_ONCE`].
     fn push(&mut self, id: u64, total: u64, layers: &mut dyn Layers) -> Result<()> {
         self.ids.push(id);
         self.totals.push(total);
@@ -92,7 +92,7 @@ impl Below {
 }
 
 impl Layered {
-    /// Takes over all that was in tables, while it is empty.
+    /// Moves all entries of the tables into this empty crown and these empty layers.
     fn take_over_tables(&mut self, tables: &Tables, pause: &mut dyn FnMut()) -> Result<()> {
         let mut below = Below::default();
         self.take_over_names::<Narrow>(tables, &mut below, pause)?;
@@ -103,7 +103,8 @@ impl Layered {
         Ok(())
     }
 
-    /// The heaviest go to the crown, all others to the layers.
+    /// Moves the entries with names of this length: the heaviest to the crown, all others
+    /// to the layers.
     fn take_over_names<N: TableKey>(
         &mut self,
         tables: &Tables,

@@ -4,8 +4,8 @@
 //! full it asks its [`Allowance`] for twice the memory. When no more memory is available,
 //! all entries are moved to a crown and layers that take the whole allowance (`growth`).
 //! From then on the heaviest edges are counted in the crown ([`crate::crown`]) and all
-//! others in the layers ([`crate::layers`]); `admission` decides which edges change
-//! sides.
+//! others in the layers ([`crate::layers`]); `admission` decides which edges move between
+//! the two.
 //!
 //! **Accuracy.** Exact while it is a table. Afterwards exact for the packets that the
 //! crown has counted; for the rest see [`crate::packed`] or [`crate::paper`]. **Cost.**
@@ -19,7 +19,7 @@
 //! | `growth` | replacing a full table by a larger one or by layers |
 //! | `admission` | storing a batch in crown and layers |
 //! | `answers` | answers from crown and layers |
-//! | `counted` | what was counted by name, for differences |
+//! | `counted` | counters of edges known by name, for differences |
 //! | `sums` | sums over any set of edges |
 //! | `details` | internal figures: fill, memory, coverage of the intervals |
 //! | `unnamed` | upper bounds for edges that are not known by name |
@@ -110,7 +110,7 @@ enum Store {
 }
 
 impl Codes {
-    /// Stores arrivals in a table until it is full; how many.
+    /// Stores arrivals in a table until it is full. Returns how many were stored.
     fn store_in<N: TableKey>(&self, table: &mut Table<N>, batch: &[Arrival<N>]) -> usize {
         for (chunk, first) in batch.chunks(AHEAD).zip((0..).step_by(AHEAD)) {
             // Large tables are not in the cache: several places are fetched at once.
@@ -184,9 +184,9 @@ impl Crane {
         self.store_with(batch, &mut Scratch::default(), &mut || {})
     }
 
-    /// The same with working memory that is kept from batch to batch. A table that becomes
-    /// layers takes about 0.2 µs an edge, a second for five million: `pause` is called every
-    /// few milliseconds of it.
+    /// Like [`store`](Self::store), with working memory that is kept from batch to batch.
+    /// Moving a full table to layers takes about 0.2 µs for each edge, so one second for
+    /// five million. During that move `pause` is called every few milliseconds.
     pub fn store_with<N: TableKey>(
         &mut self,
         batch: &[Arrival<N>],

@@ -6,9 +6,9 @@
 //! sample, either when they arrived or when the entry that had counted them was evicted.
 //! A sum is therefore the exact count of the matching entries plus a share of all
 //! remaining packets, which the sample estimates without bias. The estimated packets of
-//! entries before their admission are not needed. Guaranteed are: at least what the
-//! matching entries have counted, and at most everything except what the other entries
-//! have counted.
+//! entries before their admission are not needed. The guaranteed lower bound is what the
+//! matching entries have counted; the guaranteed upper bound is everything except what
+//! the other entries have counted.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -60,8 +60,8 @@ impl Crane {
 
     /// Packets and bytes of groups of edges, in one pass. An edge counts in each of the
     /// groups that `groups` returns for its name, once if they are the same. Each flow is
-    /// what [`sum`](Self::sum) returns for its group. The total is what a group that is not
-    /// among them has at most.
+    /// what [`sum`](Self::sum) returns for its group. The total is an upper bound for every
+    /// group that is not among them.
     pub fn sums<G: Copy + Eq + Hash>(
         &self,
         groups: &dyn Fn(AnyName) -> [Option<G>; 2],
@@ -110,13 +110,13 @@ fn add_entries<N: TableKey, G: Copy + Eq + Hash>(
     }
 }
 
-/// What layers know of groups of edges.
+/// Sums of groups of edges, from the crown and the sample.
 struct GroupSums<G> {
-    /// What entries of the crown have counted.
+    /// Packets and bytes counted by entries of the crown, by group.
     known: HashMap<G, Total>,
-    /// What no entry has counted, of all edges.
+    /// Packets and bytes that no entry has counted, of all edges.
     rest: Total,
-    /// How that is divided in the sample.
+    /// How `rest` is divided among groups in the sample.
     sampled: Parts<G>,
 }
 

@@ -90,7 +90,8 @@ impl Layered {
     }
 
     /// The same for layers whose bounds may be wrong: an edge without an entry has not
-    /// outranked the lightest entry of its bucket, apart from what was taken for noise.
+    /// outranked the lightest entry that it may replace, apart from packets that were
+    /// taken for noise.
     fn likely_most_unnamed(&self) -> Total {
         let entries = || self.crown.entries().map(|(name, _)| name);
         let spots = entries().map(|name| self.codes.spot(self.codes.id_of_any(&name)));

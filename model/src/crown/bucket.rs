@@ -3,7 +3,7 @@
 use super::count::{Count, rank};
 use crate::name::{AnyName, Name};
 
-/// Places of a bucket.
+/// Number of slots in a bucket.
 pub const WAYS: usize = 8;
 
 /// Bytes of a slot.

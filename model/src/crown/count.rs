@@ -2,8 +2,8 @@
 
 use super::bucket::EARLIER_PARTS;
 
-/// So many bytes rank as high as one packet, so that an edge with few large packets can
-/// stay beside one with many small packets.
+/// This many bytes rank as high as one packet, so that an edge with few large packets is
+/// kept as well as one with many small packets.
 pub const BYTES_PER_PACKET: u64 = 512;
 
 /// The count of an edge in the crown.
@@ -63,7 +63,7 @@ impl Count {
     }
 }
 
-/// The rank for so many packets and bytes.
+/// The rank of an edge with these packets and bytes.
 #[inline]
 pub(super) fn rank(packets: u64, bytes: u64) -> u64 {
     packets.max(bytes / BYTES_PER_PACKET)

@@ -4,13 +4,13 @@
 //! inserted. This count is rough; it decides which entry is replaced. A node without an
 //! entry replaces the smallest entry of its bucket, which has n pairs, when it has a pair
 //! whose tag is as rare as one in n: on average after n pairs. A repeated pair has the
-//! same tag and is not a second chance.
+//! same tag, so repeating it has no further effect.
 
 use std::cmp::Reverse;
 
 use crate::name::AnyName;
 
-/// Places of a bucket.
+/// Number of slots in a bucket.
 const WAYS: usize = 8;
 
 /// Flag in the count of a node with a long name.

@@ -7,12 +7,12 @@
 //!
 //! With very many nodes, some have far more bits set by others than the average.
 //! Therefore the lower end of an interval holds for all nodes simultaneously: it is the
-//! smallest n with which the observed bits are not improbable *for the luckiest of all
-//! nodes* (the tail of the binomial distribution by Chernoff's bound, at 5 % divided by
-//! the number of nodes). The estimate is between the likeliest n and the smallest n that
-//! explains the bits of the luckiest node with probability 1/2: half-way if noise may
-//! explain all of the bits, and the nearer to the likeliest n the smaller the share is
-//! that noise may explain. A node *stands out* if its lower end is above 1.
+//! smallest n with which the observed bits are not improbable *for the node with the most
+//! noise of all* (the tail of the binomial distribution by Chernoff's bound, at 5 %
+//! divided by the number of nodes). The estimate is between the likeliest n and the
+//! smallest n that explains the bits of that node with probability 1/2: half-way if noise
+//! may explain all of the bits, and the nearer to the likeliest n the smaller the share
+//! is that noise may explain. A node *stands out* if its lower end is above 1.
 //!
 //! The upper end holds for each node by itself: a node that is selected because of its
 //! many bits does not have more peers than these indicate. If a node has fewer bits set
@@ -43,16 +43,17 @@ const ABOVE: f64 = 0.04;
 /// Probability that any node has fewer peers than its lower end.
 const BELOW: f64 = 0.05;
 
-/// Probability with which noise explains the bits of the luckiest node, for the smaller n
-/// that estimates are moved towards.
+/// Probability with which noise explains the bits of the node with the most noise, for
+/// the smaller n that estimates are moved towards.
 const EVEN: f64 = 0.5;
 
 /// The share of bits set by others is assumed to be higher than observed by this many
 /// standard deviations.
 const DOUBT: f64 = 2.0;
 
-/// One node in twenty is this many standard deviations below its mean.
-const UNLUCKY: f64 = 1.645;
+/// One node in twenty has so few bits that it is this many standard deviations below its
+/// mean.
+const FEWER_BITS: f64 = 1.645;
 
 /// Upper limit of the number of peers.
 const MOST: f64 = 1e10;
@@ -66,8 +67,8 @@ const NEAR_ENOUGH: f64 = 1e-3;
 /// Estimate and interval for one of `nodes` nodes.
 pub(super) fn estimate(levels: &[Observation], nodes: f64) -> Peers {
     let likeliest = likeliest(levels);
-    let never = normal(surprise(levels, NONE));
-    let high = crossing(|n| normal(surprise(levels, n)) > ABOVE * never);
+    let never = normal(deviation(levels, NONE));
+    let high = crossing(|n| normal(deviation(levels, n)) > ABOVE * never);
     let low = least(levels, BELOW / nodes).min(likeliest);
     let explained = match low {
         0.0 => 0.0,
@@ -87,12 +88,12 @@ pub(super) fn estimate(levels: &[Observation], nodes: f64) -> Peers {
 /// others have set are taken from `levels`.
 pub(super) fn detectable_peers(levels: &[Observation], nodes: f64) -> u64 {
     let refuted = (BELOW / nodes).ln();
-    let most = crossing(|n| ln_tail(&unlucky(levels, n), NONE) > refuted);
+    let most = crossing(|n| ln_tail(&with_fewer_bits(levels, n), NONE) > refuted);
     most.ceil() as u64
 }
 
 /// The bits of a node with `n` peers that has fewer bits set than 95 % of such nodes.
-fn unlucky(levels: &[Observation], n: f64) -> Vec<Observation> {
+fn with_fewer_bits(levels: &[Observation], n: f64) -> Vec<Observation> {
     let spread = |level: &Observation| {
         let empty = level.stays_empty(n);
         level.bits * empty * (1.0 - empty)
@@ -102,7 +103,7 @@ fn unlucky(levels: &[Observation], n: f64) -> Vec<Observation> {
         .map(|level| level.weight(n).powi(2) * spread(level))
         .sum();
     let fewer =
-        |level: &Observation| UNLUCKY * level.weight(n) * spread(level) / all.sqrt().max(1e-12);
+        |level: &Observation| FEWER_BITS * level.weight(n) * spread(level) / all.sqrt().max(1e-12);
     let shown = |level: &Observation| Observation {
         set: (level.bits * (1.0 - level.stays_empty(n)) - fewer(level)).max(0.0),
         ..*level
@@ -115,16 +116,16 @@ fn likeliest(levels: &[Observation]) -> f64 {
     crossing(|n| levels.iter().map(|level| level.score(n)).sum::<f64>() > 0.0)
 }
 
-/// The smallest n with which so many bits are set with at least this probability.
+/// The smallest n with which at least as many bits are set with this probability.
 fn least(levels: &[Observation], chance: f64) -> f64 {
     let refuted = chance.ln();
     crossing(|n| ln_tail(levels, n) < refuted)
 }
 
 /// Logarithm of an upper bound of the probability that a node with `n` peers has at least
-/// as many bits set: Chernoff's bound for the sum over all levels, each weighted by what
-/// a bit of it says about n. The bits of a node are negatively associated, so the bound
-/// holds for them.
+/// as many bits set: Chernoff's bound for the sum over all levels, each weighted by how
+/// much one of its bits contributes to the estimate of n. The bits of a node are
+/// negatively associated, so the bound holds for them.
 fn ln_tail(levels: &[Observation], n: f64) -> f64 {
     let terms: Vec<[f64; 3]> = levels
         .iter()
@@ -206,7 +207,7 @@ fn crossing(too_few: impl Fn(f64) -> bool) -> f64 {
 }
 
 /// By how many standard deviations more bits are set than expected with `n` peers.
-fn surprise(levels: &[Observation], n: f64) -> f64 {
+fn deviation(levels: &[Observation], n: f64) -> f64 {
     let (mut excess, mut variance, mut known) = (0.0, 0.0, 0.0);
     for level in levels {
         let load = n * level.share / level.bits;
@@ -232,7 +233,7 @@ impl Observation {
         self.empty * (-n * self.share / self.bits).exp()
     }
 
-    /// What a set bit says about n.
+    /// How much a set bit contributes to the estimate of n.
     fn weight(&self, n: f64) -> f64 {
         let full = 1.0 - self.stays_empty(n);
         self.share / self.bits / full.max(1e-12)
@@ -269,23 +270,23 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_set_is_taken_off() {
+    fn bits_set_by_other_nodes_are_subtracted() {
         // Half of all bits are set, and half of the bits of this node: no peers.
-        let nobody = estimate(&[level(0.5, 96.0, 0.5), level(0.5, 96.0, 0.5)], 1.0);
-        assert_eq!((nobody.peers, nobody.low), (0, 0));
-        assert!((20..100).contains(&nobody.high), "{nobody:?}");
+        let without = estimate(&[level(0.5, 96.0, 0.5), level(0.5, 96.0, 0.5)], 1.0);
+        assert_eq!((without.peers, without.low), (0, 0));
+        assert!((20..100).contains(&without.high), "{without:?}");
         // 192·ln 2 pairs set half of the remaining bits.
         let some = estimate(&[level(0.5, 144.0, 0.5), level(0.5, 144.0, 0.5)], 1.0);
         assert!((260..=268).contains(&some.peers), "{some:?}");
         assert!(some.low < 240 && some.high > 292, "{some:?}");
-        // Among very many nodes so many bits are less improbable.
-        let lucky = estimate(&[level(0.5, 144.0, 0.5), level(0.5, 144.0, 0.5)], 1e6);
-        assert!(lucky.low < some.low && lucky.peers < some.peers);
-        assert_eq!(lucky.high, some.high);
+        // Among very many nodes, the same number of bits is less improbable.
+        let among_many = estimate(&[level(0.5, 144.0, 0.5), level(0.5, 144.0, 0.5)], 1e6);
+        assert!(among_many.low < some.low && among_many.peers < some.peers);
+        assert_eq!(among_many.high, some.high);
     }
 
     #[test]
-    fn bits_that_are_ones_own_are_sure() {
+    fn without_noise_the_interval_is_narrow() {
         let alone = estimate(&[level(0.5, 5.0, 1.0), level(0.5, 4.0, 1.0)], 1.0);
         assert!((8..=9).contains(&alone.peers), "{alone:?}");
         assert!(alone.low >= 3 && alone.high <= 11, "{alone:?}");
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn full_levels_know_nothing() {
+    fn full_levels_give_no_information() {
         let full = estimate(&[level(0.5, 192.0, 0.0), level(0.5, 192.0, 0.0)], 1.0);
         assert_eq!((full.low, full.high), (0, MOST as u64));
     }

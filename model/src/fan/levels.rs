@@ -7,7 +7,7 @@
 //! tag; a pair sets the bit in the column of the pair.
 //!
 //! Each level has less memory than the one below, but more than half of it: the upper
-//! levels are emptier and answer when the levels below are full.
+//! levels are emptier and are used when the levels below are full.
 
 use super::estimate::{Observation, detectable_peers, estimate};
 use super::{Peers, TagPair, level};
@@ -33,7 +33,7 @@ const FEW_COLUMNS: [usize; 2] = [128, 256];
 /// A memory of fewer words than this is small.
 const SHORT: usize = 4096;
 
-/// Rows of the smallest level. With fewer rows a node could not be told from the others.
+/// Rows of the smallest level. With fewer rows a node could not be distinguished from the others.
 const LEAST_ROWS: usize = 8;
 
 /// Each level has this many times the memory of the next.
@@ -46,7 +46,7 @@ struct Level {
     rows: usize,
     /// Number of set bits.
     ones: usize,
-    /// The level is full when so many bits are set.
+    /// The level is full when this many bits are set.
     limit: usize,
     /// Share of all pairs that belong to this level.
     share: f64,

@@ -24,7 +24,7 @@
 //! was not set, one bucket of names.
 //!
 //! Tags depend on the secret but not on the window, because otherwise windows could not
-//! be merged. Without the secret nobody can choose pairs that collide.
+//! be merged. Without the secret, pairs that collide cannot be chosen.
 
 mod candidates;
 mod estimate;
@@ -119,9 +119,9 @@ impl Peers {
 /// Guaranteed bounds of the number of peers of a node, known from another source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerBounds {
-    /// The node has at least so many peers.
+    /// The node has at least this many peers.
     pub at_least: u64,
-    /// The node has at most so many peers.
+    /// The node has at most this many peers.
     pub at_most: u64,
 }
 
@@ -310,8 +310,8 @@ impl Fan {
         }
     }
 
-    /// When pairs of a higher level than `before` are needed to count for candidates,
-    /// divides the present counts accordingly.
+    /// If only pairs of a higher level than `before` are counted for candidates from now
+    /// on, divides the present counts accordingly.
     #[inline]
     fn rescale_candidates(&mut self, before: usize) {
         let higher = self.sampling_level() - before;

@@ -4,7 +4,7 @@
 use super::TagPair;
 use crate::codes::{ODD, mix};
 
-/// Whether searching in a set with so many pairs would become slow.
+/// Whether a set with this many pairs is so full that searching becomes slow.
 #[inline]
 pub(super) fn is_full(words: &[u64], count: usize) -> bool {
     count * 8 >= words.len() * 7
@@ -13,8 +13,8 @@ pub(super) fn is_full(words: &[u64], count: usize) -> bool {
 /// Inserts a pair. Returns whether it was new.
 #[inline]
 pub(super) fn insert(words: &mut [u64], tags: TagPair) -> bool {
-    // 0 marks an empty word, so the pair with the word 0 is stored as 1. This confuses
-    // one pair in 2^64.
+    // 0 marks an empty word, so the pair with the word 0 is stored as 1. It cannot be
+    // distinguished from the pair with the word 1.
     let word = (u64::from(tags.node) << 32 | u64::from(tags.pair)).max(1);
     let mut at = ((u128::from(mix(word, ODD)) * words.len() as u128) >> 64) as usize;
     loop {

@@ -54,7 +54,7 @@ fn truth(pairs: &[(u32, u32)]) -> FxHashMap<u32, u64> {
 }
 
 #[test]
-fn as_long_as_all_pairs_fit_they_are_counted() {
+fn peers_are_counted_while_all_pairs_fit() {
     let pairs = ordinary(3000, 1);
     let mut fan = fan(64 << 10);
     record(&mut fan, &pairs);
@@ -77,7 +77,7 @@ fn as_long_as_all_pairs_fit_they_are_counted() {
 
 /// Few pairs in a small memory leave the upper levels without any bit.
 #[test]
-fn a_large_node_beside_few_pairs_stands_out() {
+fn a_node_with_many_peers_stands_out_while_upper_levels_are_empty() {
     let mut missed = 0;
     for seed in 0..40 {
         let mut fan = fan(LEAST);
@@ -97,7 +97,7 @@ fn a_large_node_beside_few_pairs_stands_out() {
 }
 
 #[test]
-fn a_pair_that_comes_again_changes_nothing() {
+fn a_repeated_pair_changes_nothing() {
     for count in [2000, 100_000] {
         let pairs = ordinary(count, 2);
         let mut fan = fan(32 << 10);
@@ -110,7 +110,7 @@ fn a_pair_that_comes_again_changes_nothing() {
 }
 
 #[test]
-fn two_together_are_as_one_that_has_seen_both() {
+fn a_merged_fan_equals_one_that_recorded_both() {
     // Two sets of pairs that fit together, or do not; bits with pairs, and pairs with
     // bits; bits with bits.
     for (first, second) in [
@@ -138,7 +138,7 @@ fn two_together_are_as_one_that_has_seen_both() {
         assert_eq!(largest(&merged, 10), largest(&both, 10));
         let once = merged.save_state();
         merged.merge(&other).unwrap();
-        assert!(merged.save_state() == once, "once more is the same");
+        assert!(merged.save_state() == once, "merging again changes nothing");
     }
     let mut one = fan(64 << 10);
     assert!(one.merge(&fan(32 << 10)).is_err());
@@ -147,7 +147,7 @@ fn two_together_are_as_one_that_has_seen_both() {
 }
 
 #[test]
-fn a_saved_one_answers_the_same_and_one_that_does_not_fit_changes_nothing() {
+fn a_loaded_state_answers_the_same_and_a_refused_one_changes_nothing() {
     for count in [2000, 100_000] {
         let pairs = ordinary(count, 6);
         let mut fan = fan(32 << 10);
@@ -187,7 +187,7 @@ fn a_saved_one_answers_the_same_and_one_that_does_not_fit_changes_nothing() {
 }
 
 #[test]
-fn one_that_grows_is_taken_up_again_as_it_was() {
+fn a_growing_fan_continues_from_a_saved_state() {
     let secret = Secret::from_seed(SEED);
     let growing = || Fan::growing(Allowance::alone(LEAST, 64 << 10), &secret).unwrap();
     for count in [0, 1, 2000, 100_000] {
@@ -211,7 +211,7 @@ fn one_that_grows_is_taken_up_again_as_it_was() {
 
 /// A damaged state causes no panic and takes no more memory than allowed.
 #[test]
-fn a_damaged_one_is_refused_or_answers() {
+fn a_damaged_state_is_refused_or_can_be_queried() {
     let secret = Secret::from_seed(SEED);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     for count in [1, 2000, 100_000] {
@@ -235,7 +235,7 @@ fn a_damaged_one_is_refused_or_answers() {
 }
 
 #[test]
-fn memory_is_what_was_given_whatever_comes() {
+fn memory_does_not_depend_on_the_traffic() {
     for bytes in [LEAST, 10_000, 32 << 10, 100_000, 1 << 20] {
         let mut fan = fan(bytes);
         let before = fan.memory_bytes();
@@ -249,7 +249,7 @@ fn memory_is_what_was_given_whatever_comes() {
 
 /// A scan among ordinary traffic, and a flood from many sources to one node.
 #[test]
-fn a_scan_and_a_flood_stand_first_and_are_right() {
+fn a_scan_and_a_flood_are_listed_first_with_accurate_numbers() {
     for (many, bytes) in [
         (50_000, 64 << 10),
         (500_000, 64 << 10),
@@ -279,7 +279,7 @@ fn a_scan_and_a_flood_stand_first_and_are_right() {
 }
 
 #[test]
-fn short_and_long_names_stand_beside_each_other() {
+fn short_and_long_names_are_listed_together() {
     let secret = Secret::from_seed(SEED);
     let mut fan = fan(64 << 10);
     record(&mut fan, &ordinary(100_000, 10));
@@ -301,7 +301,7 @@ fn short_and_long_names_stand_beside_each_other() {
 }
 
 #[test]
-fn nine_in_ten_intervals_hold_in_every_band() {
+fn nine_in_ten_intervals_hold_for_every_order_of_magnitude() {
     let pairs = ordinary(150_000, 11);
     for bytes in [32 << 10, 128 << 10] {
         let mut fan = fan(bytes);
@@ -329,7 +329,7 @@ fn nine_in_ten_intervals_hold_in_every_band() {
 /// The bits of a node itself do not count as noise. In the upper levels, where a node is
 /// nearly alone, every answer would be too low otherwise.
 #[test]
-fn a_node_that_fills_its_levels_is_right_on_average() {
+fn a_node_that_fills_its_levels_is_estimated_without_bias() {
     let many = 200_000u64;
     let ratio = |seed: u64| {
         let secret = Secret::from_seed(seed);
@@ -346,7 +346,7 @@ fn a_node_that_fills_its_levels_is_right_on_average() {
 /// Memory is taken as pairs arrive, and a fan that has grown is as accurate as one that
 /// was large from the start.
 #[test]
-fn what_grows_takes_no_more_than_it_needs_and_answers_the_same() {
+fn a_growing_fan_takes_memory_on_demand_and_answers_the_same() {
     let secret = Secret::from_seed(SEED);
     for (count, most) in [(2000, 64 << 10), (100_000, 64 << 10)] {
         let mut grown = Fan::growing(Allowance::alone(LEAST, most), &secret).unwrap();
@@ -373,7 +373,7 @@ fn what_grows_takes_no_more_than_it_needs_and_answers_the_same() {
 }
 
 #[test]
-fn where_others_have_all_memory_the_least_is_enough() {
+fn the_smallest_memory_is_enough_when_the_pool_is_empty() {
     let secret = Secret::from_seed(SEED);
     let pool = Pool::new(20 << 10);
     let mut first = Fan::growing(Allowance::new(LEAST, 1 << 20, &pool), &secret).unwrap();

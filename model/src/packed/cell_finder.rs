@@ -96,7 +96,7 @@ mod tests {
     use crate::{Edge, Secret};
 
     #[test]
-    fn a_star_spreads_like_random_pairs_and_every_seed_differently() {
+    fn a_star_spreads_like_random_pairs_for_every_seed() {
         let cells = 3 * 1000;
         for seed in 0..3 {
             let codes = Codes::new(Secret::from_seed(seed), 0);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_all_widths_hold_what_they_are_given_and_touch_no_neighbour() {
+    fn cells_of_all_widths_hold_their_values_and_leave_neighbours_unchanged() {
         check::<4>();
         check::<8>();
         check::<32>();

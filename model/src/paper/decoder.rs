@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_is_a_numeral_system_or_a_mean() {
+    fn the_plain_decoder_is_a_weighted_sum_or_a_mean() {
         let decoder = LinearDecoder::plain(Writes::Bottom, 4.0, 3);
         assert_eq!(decoder.decode(&[3.0, 2.0, 1.0]), 27.0);
         assert_eq!(decoder.decode(&[3.0]), 3.0);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_encoder_still_stores() {
+    fn an_encoder_without_positive_outputs_still_gives_a_code() {
         let mut encoder = Encoder::random(&mut rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1));
         encoder.linear[2] = EncoderLayer {
             weight: vec![0.0; 36 * CODE],

@@ -22,8 +22,8 @@ use crate::{Carry, Edge, Error, HierarchySettings, PaperWeights, Result, Weighte
 /// Largest weight that is added at once. Larger weights are added in steps with a carry
 /// after each, so that the bottom layer stays far from its limit.
 const STEP: u64 = 1 << 22;
-/// A weight is cut off when it would fill the top layer this many times. Once fills the
-/// cells in which its pattern is strong; the others take more.
+/// A weight is cut off when it would fill the top layer this many times. Filling it once
+/// is not enough: that fills only the cells in which the pattern of the edge is strong.
 const TIMES_FULL: f64 = 256.0;
 /// Largest weight of an edge in a batch, independent of the layers: 2^18 steps, which
 /// take some seconds.
@@ -61,9 +61,9 @@ impl<X: Executor> Hierarchy<X> {
     }
 
     /// The largest weight of an edge in a batch that is stored in full. A layer takes
-    /// every packet, or one in θ^(i−1). Beyond this weight the top layer has been full
-    /// for long, and more of the same edge would take time without changing its estimate.
-    /// If a weight is cut off, the sketch is marked as saturated.
+    /// every packet, or one in θ^(i−1). A larger weight would not change the estimate,
+    /// because the top layer is full long before, but would take more time. If a weight
+    /// is cut off, the sketch is marked as saturated.
     fn most(&self) -> u64 {
         let packets = match self.settings.writes {
             Writes::Every => 1.0,

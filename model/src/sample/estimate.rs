@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn without_events_anything_is_possible_and_nearly_all_is_as_sure_as_hardly_any() {
+    fn without_events_the_interval_is_0_to_1_and_large_shares_mirror_small_ones() {
         let events = |count: u32| {
             let mut events = Events::default();
             (0..count).for_each(|_| events.add(1.0, 0.0));

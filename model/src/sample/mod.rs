@@ -29,7 +29,7 @@ use crate::table::Total;
 /// One byte of a sketch in this many is used for the sample.
 const SHARE: usize = 16;
 
-/// The sample has room for at least so many pairs of IPv4 addresses, if that leaves
+/// The sample has room for at least this many pairs of IPv4 addresses, if that leaves
 /// enough memory for everything else.
 const LEAST: usize = 64;
 
@@ -86,8 +86,8 @@ pub struct Sample {
     wide: PriorityHeap<Wide>,
     /// The highest priority that was not kept.
     threshold: f32,
-    /// State of the random numbers. It is derived from the secret, so that nobody can
-    /// predict them.
+    /// State of the random numbers. It is derived from the secret, so that they cannot be
+    /// predicted without it.
     random: u64,
 }
 

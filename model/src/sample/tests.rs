@@ -42,7 +42,7 @@ fn belongs(name: AnyName) -> bool {
 }
 
 #[test]
-fn sums_are_right_on_average_and_within_their_ends_nine_times_in_ten() {
+fn sums_are_unbiased_and_inside_their_interval_nine_times_in_ten() {
     let (mut packets, mut bytes, mut hits) = (0.0, 0.0, [0; 2]);
     const RUNS: u64 = 300;
     for run in 0..RUNS {
@@ -69,7 +69,7 @@ fn sums_are_right_on_average_and_within_their_ends_nine_times_in_ten() {
 }
 
 #[test]
-fn what_fits_is_exact() {
+fn a_sample_of_everything_is_exact() {
     let mut sample = Sample::new(1 << 20, 7);
     let (all, truth) = fill(&mut sample, 3);
     let (packets, bytes) = sample.estimate(&belongs, all);
@@ -77,7 +77,7 @@ fn what_fits_is_exact() {
 }
 
 #[test]
-fn a_saved_sample_goes_on_as_it_would_have() {
+fn a_loaded_sample_continues_as_the_saved_one() {
     let mut sample = Sample::new(24 * 100, 5);
     let (all, _) = fill(&mut sample, 1);
     let words = sample.to_words();
@@ -100,7 +100,7 @@ fn a_saved_sample_goes_on_as_it_would_have() {
 }
 
 #[test]
-fn an_item_weighs_24_bytes_or_48_and_holds_large_numbers() {
+fn an_item_takes_24_or_48_bytes_and_holds_large_numbers() {
     assert_eq!((Item::<Narrow>::SIZE, Item::<Wide>::SIZE), (24, 48));
     for packets in [1, u64::from(u32::MAX), MOST_PACKETS] {
         let total = Total {
@@ -113,7 +113,7 @@ fn an_item_weighs_24_bytes_or_48_and_holds_large_numbers() {
 }
 
 #[test]
-fn where_there_is_no_room_everything_else_comes_first() {
+fn a_sample_leaves_the_least_memory_to_the_other_parts() {
     assert_eq!(Sample::budget_in(1 << 20, 4096), 1 << 16);
     assert_eq!(Sample::budget_in(10_000, 4096), 64 * 24);
     assert_eq!(Sample::budget_in(5000, 4096), 904);

@@ -140,9 +140,9 @@ mod tests {
     use crane_model::Profile;
     use rand::SeedableRng;
 
-    /// Streams that no weight has seen, of every kind that they were made for.
+    /// Streams that were not used in training, of every kind that is.
     #[test]
-    fn intervals_hold_for_heavy_edges_as_well_as_for_light_ones() {
+    fn intervals_hold_for_heavy_and_light_edges() {
         let weights = Arc::new(PackedWeights::built_in().unwrap());
         let device = DeviceChoice::Cpu.open().unwrap();
         let profile = Arc::new(Profile::packed(weights, &device));

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_majority_decides_and_outliers_do_not() {
+    fn outliers_do_not_change_the_fit() {
         let mut observations: Vec<Observation> = (0..200)
             .map(|n| {
                 let ratios = vec![n as f32, (n * 7 % 13) as f32];

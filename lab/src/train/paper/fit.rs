@@ -72,7 +72,7 @@ pub struct Progress {
 /// Added to every active cell of a pattern.
 pub(super) const EPSILON: f32 = 1e-4;
 const VALIDATE_EVERY: usize = 200;
-/// Training ends after so many validations without improvement.
+/// Training ends after this many validations without improvement.
 const PATIENCE: usize = 20;
 const VALIDATION_STREAMS: u64 = 20;
 const DECODER_STREAMS: u64 = 120;
