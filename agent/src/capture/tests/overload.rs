@@ -1,4 +1,4 @@
-//! More packets than can be stored.
+//! Tests with more packets than can be stored.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn a_full_ring_drops_the_newest_packets_and_counts_them() {
     assert_eq!(sources, oldest);
     assert_eq!(tally.ring_full.load(Relaxed), u64::from(SENT - SLOTS));
 
-    // There is room again.
+    // The ring has room again.
     network.send("eth0", &many(10));
     wait_for(&tally, u64::from(SENT) + 10);
     stop.store(true, Relaxed);
