@@ -135,7 +135,10 @@ mod tests {
         links[1].1.up = false;
         let found = Difference::find(links.clone(), &mut captured, &all, KEEP);
         assert_eq!(found.changed, names(&[2, 3]));
-        assert_eq!(found.excluded, [""; 0], "a vanished interface is kept for a while");
+        assert_eq!(
+            found.excluded, [""; 0],
+            "a vanished interface is kept for a while"
+        );
         assert_eq!(found.new, [link(5)]);
         let found = Difference::find(links, &mut captured, &all, Duration::ZERO);
         assert_eq!(found.changed, [""; 0]);

@@ -150,9 +150,9 @@ impl Interfaces {
         self.captured.len()
     }
 
-    /// Returns an error if nothing could be captured with this configuration. If it needs
-    /// captures to be opened anew, one is opened as a trial, and it is an error if all
-    /// trials fail.
+    /// Returns an error if nothing could be captured with this configuration. If captures
+    /// have to be opened again, interfaces are opened as a trial until one succeeds, and it is
+    /// an error if all trials fail.
     pub fn check(&self, config: &config::Capture, pipeline: &Pipeline) -> anyhow::Result<()> {
         InterfacePatterns::from(config).check()?;
         let settings = |config| CaptureSettings::new(config, pipeline.share());

@@ -251,6 +251,10 @@ mod tests {
         assert!(sink.deliver(&packet(&frame)).is_ok());
         assert!(sink.deliver_all().is_err(), "the reader has gone");
         drop(sink);
-        assert_eq!(tally.ring_full.load(Relaxed), 7, "the pending packet is counted as dropped");
+        assert_eq!(
+            tally.ring_full.load(Relaxed),
+            7,
+            "the pending packet is counted as dropped"
+        );
     }
 }

@@ -156,7 +156,8 @@ impl ThreadState {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
                 Message::Capture(interface) => {
-                    self.numbers.insert(interface.name().into(), self.next_number);
+                    self.numbers
+                        .insert(interface.name().into(), self.next_number);
                     self.interfaces.insert(self.next_number, *interface);
                     self.register(self.next_number);
                     self.next_number += 1;

@@ -357,7 +357,11 @@ mod tests {
             (format!("tls_server_config: {{}}\n{users}"), true, None),
             (format!("tls_server_config:\n{users}"), true, Some("TLS")),
             (users.clone(), true, Some("TLS")),
-            (format!("{tls}{explicit}basic_auth_users: {{}}\n"), true, None),
+            (
+                format!("{tls}{explicit}basic_auth_users: {{}}\n"),
+                true,
+                None,
+            ),
             (
                 format!("{tls}{explicit}basic_auth_users:\n"),
                 true,
@@ -453,7 +457,10 @@ mod tests {
             assert!(!fault.message.contains("secret"));
         }
         let expensive = HASH.replace("$10$", "$17$");
-        let fault = WebConfig::parse(&format!("basic_auth_users:\n  a: {expensive}\n"), Path::new(""));
+        let fault = WebConfig::parse(
+            &format!("basic_auth_users:\n  a: {expensive}\n"),
+            Path::new(""),
+        );
         assert!(fault.unwrap_err().message.contains("above 16"));
     }
 }

@@ -156,14 +156,14 @@ impl Interface {
     }
 
     /// Stores a batch or ends the window, if either is due. `pause` is called with the ring every
-    /// few milliseconds while that takes.
+    /// few milliseconds meanwhile.
     pub fn work(
         &mut self,
         buffers: &mut Buffers,
         cut: Cut,
         pause: &mut dyn FnMut(&mut RingReader),
     ) -> anyhow::Result<Progress> {
-        // Read before the ring: nothing is written after it.
+        // Read before the ring is, because nothing is written after the writer has gone.
         let ended = self.ring.has_ended();
         let full = self.ring.full_batch();
         let ready = self.ring.used().min(full);
@@ -258,10 +258,10 @@ impl Interface {
         Ok(())
     }
 
-    /// Ends the interface after its last packet. With `goes_on`, the next run resumes its window,
-    /// which is not reported as ended.
-    pub fn end(mut self, goes_on: bool) -> anyhow::Result<Ended> {
-        if goes_on {
+    /// Ends the interface after its last packet. With `is_resumed`, the next run resumes its
+    /// window, which is not reported as ended.
+    pub fn end(mut self, is_resumed: bool) -> anyhow::Result<Ended> {
+        if is_resumed {
             self.windows.forget_listener();
         }
         let stored = self.windows.close()?;

@@ -18,7 +18,7 @@ use crate::traffic::edge::Pair;
 use crate::traffic::slot::Slot;
 use crate::traffic::tally::Tally;
 
-/// Waits until so many packets were received.
+/// Waits until this many packets were received.
 fn wait_for(tally: &Tally, packets: u64) {
     let start = Instant::now();
     while tally.packets.load(Relaxed) != packets {

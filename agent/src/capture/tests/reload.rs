@@ -207,7 +207,10 @@ fn a_capture_stays_open_until_all_of_its_packets_are_taken() {
     network.send("eth0", &many(1000));
     replace_capture(&mut agent);
     wait_for_switch(&mut agent);
-    assert!(network.waiting_packets() > 500, "packets were read too fast for this test");
+    assert!(
+        network.waiting_packets() > 500,
+        "packets were read too fast for this test"
+    );
     // Both captures have these packets; the new one counts them.
     network.send("eth0", &many(200));
     wait_for_end(&network, &mut agent);
