@@ -11,7 +11,7 @@ use super::network::LinkState;
 use crate::config::size::Size;
 use crate::config::small_file;
 
-/// The process has no free file descriptor. This is not the fault of a single interface.
+/// The process has no free file descriptor. This affects all interfaces.
 #[derive(Debug)]
 pub struct NoDescriptors;
 

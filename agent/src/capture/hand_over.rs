@@ -43,13 +43,13 @@ impl HandOver {
     /// Reads a limited number of packets from the previous capture. Returns how many were
     /// read.
     pub fn take_previous(&mut self, sink: &mut PacketSink) -> usize {
-        // This has to be read first: later packets may be delivered while the others are
-        // read.
+        // Checked before packets are read, because packets from before the switch may still
+        // be delivered meanwhile.
         let is_delivered = self.is_delivered();
         let Some(previous) = &mut self.previous else {
             return 0;
         };
-        // A capture that fails has no packets left.
+        // After an error the capture has no packets left.
         let taken = previous.take(sink, Stamps::until(self.last));
         let taken = taken.unwrap_or_default();
         if is_delivered && (taken.packets == taken.skipped || self.is_clock_behind()) {

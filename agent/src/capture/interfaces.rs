@@ -105,9 +105,9 @@ impl Interfaces {
         Ok(there.into_iter().map(str::to_owned).collect())
     }
 
-    /// Captures all matching interfaces. One that is down or has just vanished is opened
-    /// when it is back. Returns an error if none can be opened and at least one of them is
-    /// up.
+    /// Captures all matching interfaces. An interface that is down or has just vanished is
+    /// opened later, when it is up. Returns an error if none can be opened and at least one
+    /// of them is up.
     pub fn start(&mut self, pipeline: &mut Pipeline) -> anyhow::Result<()> {
         let links = self.network.list()?;
         self.warn_unreadable(&links);
@@ -133,8 +133,8 @@ impl Interfaces {
             );
             self.assign(interface, *link_state, thread);
         }
-        // An interface that is down may come up; if one that is up fails, the reason is
-        // another.
+        // An interface that is down may come up later. If one that is up cannot be opened,
+        // there is another reason.
         let faulty = failed.iter().position(|(_, link_state, _)| link_state.up);
         if let Some(faulty) = faulty.filter(|_| failed.len() == there.len()) {
             return Err(failed.swap_remove(faulty).2);
@@ -150,9 +150,9 @@ impl Interfaces {
         self.captured.len()
     }
 
-    /// Returns an error if nothing could be captured with this configuration. If it needs
-    /// captures to be opened anew, one is opened as a trial, and it is an error if all
-    /// trials fail.
+    /// Returns an error if nothing could be captured with this configuration. If captures
+    /// have to be opened again, interfaces are opened as a trial until one succeeds, and it is
+    /// an error if all trials fail.
     pub fn check(&self, config: &config::Capture, pipeline: &Pipeline) -> anyhow::Result<()> {
         InterfacePatterns::from(config).check()?;
         let settings = |config| CaptureSettings::new(config, pipeline.share());
@@ -179,7 +179,7 @@ impl Interfaces {
         self.config = config.capture.clone();
         self.keep = config.window.length.0.saturating_mul(KEPT_WINDOWS);
         self.change(pipeline, scope);
-        // This logs the names that no interface has.
+        // This logs names and patterns without an interface.
         if other && let Err(error) = self.existing() {
             tracing::warn!("{error:#}");
         }

@@ -122,10 +122,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_wraps_but_does_not_go_back() {
+    fn a_counter_wraps_but_does_not_decrease() {
         let mut counter = Wrapping(u32::MAX - 1);
         assert_eq!(counter.advance(3), 5);
-        // Unreadable for a while.
+        // libpcap could not read the counter.
         assert_eq!(counter.advance(0), 0);
         assert_eq!(counter.advance(4), 1);
     }

@@ -106,7 +106,7 @@ impl LiveInterface {
         self.retry_at = Instant::now();
         if let Some(open) = &mut self.capture {
             open.quiet = false;
-            // The machine may have booted more recently than that.
+            // `None` if the machine booted more recently than that.
             let long_ago = Instant::now().checked_sub(self.timing.retry);
             open.checked_at = long_ago.unwrap_or(open.checked_at);
         }
@@ -201,7 +201,7 @@ impl LiveInterface {
         }
     }
 
-    /// [`Self::drain`] without a replacement in progress.
+    /// Like [`Self::drain`], while no capture is being replaced.
     fn drain_capture(&mut self) -> usize {
         let Some(open) = &mut self.capture else {
             return 0;
@@ -215,7 +215,8 @@ impl LiveInterface {
         }
     }
 
-    /// Closes a capture that failed. A previous one that still has packets stays open.
+    /// Closes a capture that failed. The capture that it replaces stays open while it still
+    /// has packets.
     pub fn close_with_error(&mut self, why: &dyn std::fmt::Display) {
         if self.capture.is_none() {
             return;

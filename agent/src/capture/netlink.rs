@@ -33,8 +33,8 @@ const UP: u32 = 1;
 const LOOPBACK: u32 = 8;
 /// Attribute with the interface name.
 const NAME: u16 = 3;
-/// Attributes of an address: the local address, or that of the peer on a point-to-point
-/// link; and the local address in that case.
+/// Attributes of an address message: the local address, or on a point-to-point link that of
+/// the peer; and the local address on such a link.
 const OWN_OR_PEER: u16 = 1;
 const OWN: u16 = 2;
 /// Longest name of an interface.
@@ -54,9 +54,9 @@ static SOCKET: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
 /// Reads the fixed part of a message about an interface.
 fn link_state(message: &[u8]) -> Option<LinkState> {
-    let flags = number(message, HEAD + 8)?;
+    let flags = u32_at(message, HEAD + 8)?;
     Some(LinkState {
-        index: number(message, HEAD + 4)?,
+        index: u32_at(message, HEAD + 4)?,
         up: flags & UP != 0,
         loopback: flags & LOOPBACK != 0,
     })
@@ -69,8 +69,8 @@ pub fn find(name: &str) -> rustix::io::Result<Option<LinkState>> {
     }
     with_socket(|socket| {
         rustix::net::send(socket, &request(GET_LINK, Some(name)), SendFlags::empty())?;
-        // The kernel answers before `send` returns. Everything after the fixed part is cut
-        // off.
+        // The kernel answers before `send` returns. The buffer has only room for the fixed
+        // part; the rest of the answer is discarded.
         let mut answer = [0; ATTRIBUTES];
         receive(socket, &mut answer)?;
         match kind(&answer) {
@@ -108,7 +108,7 @@ pub fn all() -> rustix::io::Result<Links> {
 pub fn addresses() -> rustix::io::Result<Vec<(u32, IpAddr)>> {
     let mut addresses = Vec::new();
     list(GET_ADDRESS, |message| {
-        addresses.extend(number(message, HEAD + 4).zip(address(message)));
+        addresses.extend(u32_at(message, HEAD + 4).zip(address(message)));
     })?;
     Ok(addresses)
 }
@@ -185,7 +185,7 @@ fn request(what: u16, name: Option<&str>) -> Vec<u8> {
 
 /// Splits off the first message.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let length = number(bytes, 0)? as usize;
+    let length = u32_at(bytes, 0)? as usize;
     let message = bytes.get(..length).filter(|_| length >= HEAD)?;
     let behind = bytes.get(length.next_multiple_of(4)..);
     Some((message, behind.unwrap_or_default()))
@@ -193,12 +193,12 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Returns the message type.
 fn kind(message: &[u8]) -> Option<u16> {
-    half(message, 4)
+    u16_at(message, 4)
 }
 
 /// Returns the error code of an error message.
 fn error(message: &[u8]) -> Errno {
-    let code = number(message, HEAD).unwrap_or_default() as i32;
+    let code = u32_at(message, HEAD).unwrap_or_default() as i32;
     Errno::from_raw_os_error(code.wrapping_neg())
 }
 
@@ -222,21 +222,21 @@ fn address(message: &[u8]) -> Option<IpAddr> {
 fn attribute(attributes: &[u8], kind: u16) -> Option<&[u8]> {
     let mut rest = attributes;
     loop {
-        let length = usize::from(half(rest, 0)?);
+        let length = usize::from(u16_at(rest, 0)?);
         let attribute = rest.get(..length)?;
-        if half(rest, 2)? == kind {
+        if u16_at(rest, 2)? == kind {
             return attribute.get(4..);
         }
         rest = rest.get(length.max(4).next_multiple_of(4)..)?;
     }
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..at + 2)?;
     bytes.try_into().ok().map(u16::from_ne_bytes)
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..at + 4)?;
     bytes.try_into().ok().map(u32::from_ne_bytes)
 }
@@ -258,7 +258,7 @@ impl Changes {
             tv_sec: time.as_secs() as i64,
             tv_nsec: time.subsec_nanos().into(),
         };
-        // Whatever ended the wait, reading the socket shows whether there are messages.
+        // The result is not needed: reading the socket shows whether there are messages.
         let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time));
         let (mut changed, mut head) = (false, [0; HEAD]);
         loop {
@@ -277,18 +277,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_knows_loopback_and_nothing_else_by_that_name() {
+    fn an_interface_is_found_only_by_its_exact_name() {
         let index = |name| find(name).unwrap().map(|link_state| link_state.index);
         assert_eq!(index("lo"), Some(1));
         for none in ["", "nope0", "../lo", "lo/", "a name that is far too long"] {
             assert_eq!(index(none), None, "{none}");
         }
-        // The answers before were read completely.
+        // The previous answers were read completely.
         assert_eq!(index("lo"), Some(1));
     }
 
     #[test]
-    fn a_list_has_each_interface_as_it_is_known_by_its_name() {
+    fn the_list_agrees_with_lookups_by_name() {
         let all = all().unwrap().named;
         assert!(
             all.iter()
@@ -305,14 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_are_cut_off_end_a_list_and_nothing_else() {
+    fn truncated_messages_are_rejected() {
         let whole = request(GET_LINK, Some("lo"));
         assert_eq!(name(&whole), Some(&b"lo"[..]));
         for length in 0..whole.len() {
             assert!(split(&whole[..length]).is_none());
             assert!(length > 38 || name(&whole[..length]).is_none());
         }
-        // A length of 0 would never end.
+        // A length of 0 would cause an endless loop.
         assert!(split(&[0; 64]).is_none());
         let mut endless = whole.clone();
         endless[ATTRIBUTES..].fill(0);

@@ -50,12 +50,12 @@ impl InterfacePatterns {
                 others
             };
         }
-        let is_meant = |(name, link_state): &&(String, LinkState)| {
+        let is_selected = |(name, link_state): &&(String, LinkState)| {
             let mut matching = self.include.iter().filter(|pattern| pattern.matches(name));
             matching.any(|pattern| pattern.is_name() || useful(name, link_state))
         };
         links
-            .filter(is_meant)
+            .filter(is_selected)
             .map(|(name, _)| name.as_str())
             .collect()
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_names_loopback_stands_in_until_there_is_another() {
+    fn without_names_loopback_is_captured_until_another_interface_is_up() {
         let boot = links(&[("lo", true), ("eth0", false)]);
         let later = links(&[("lo", true), ("eth0", true)]);
         let all = patterns(&[], &[]);
@@ -135,14 +135,14 @@ mod tests {
         assert_eq!(
             all.matching(&boot, |name| name == "eth0"),
             ["eth0"],
-            "it stays"
+            "a captured interface stays selected"
         );
         assert_eq!(patterns(&[], &["lo"]).matching(&boot, none), [""; 0]);
         assert_eq!(all.missing(&[]), ["any interface that is up"]);
     }
 
     #[test]
-    fn names_are_taken_at_their_word_and_waited_for() {
+    fn a_plain_name_selects_an_interface_that_is_down_or_missing() {
         let there = links(&[("lo", true), ("eth0", false), ("eth1", true)]);
         let none = |_: &str| false;
         assert_eq!(patterns(&["eth0"], &[]).matching(&there, none), ["eth0"]);

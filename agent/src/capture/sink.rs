@@ -78,7 +78,7 @@ impl PacketSink {
     fn decode_packet(&mut self, packet: &Packet<'_>) -> bool {
         self.pending.packets += 1;
         self.pending.bytes += u64::from(packet.wire_len);
-        // At random instead of every Nth packet, because traffic is periodic.
+        // Packets are chosen at random, not every Nth one, because traffic is periodic.
         let Choice { decode, one_in } = &self.choice;
         if *one_in > 1 && self.rng.random_range(0..*one_in) != 0 {
             self.pending.ignored[Ignored::Sampled as usize] += 1;
@@ -206,7 +206,7 @@ mod tests {
     use crate::traffic::packet::Link;
 
     #[test]
-    fn a_full_ring_drops_the_newest_and_counts_it() {
+    fn a_full_ring_drops_the_newest_packets_and_counts_them() {
         let tally = Arc::new(Tally::default());
         let (writer, mut reader) = ring(4, thread::current(), 2);
         let interface = InterfaceWriter {
@@ -240,8 +240,8 @@ mod tests {
             .protocols()
             .into_iter()
             .find(|(name, ..)| *name == "udp");
-        assert_eq!(udp, Some(("udp", 10, 1000)), "lost or not");
-        assert_eq!(tally.outstanding(), 4, "what is in the ring");
+        assert_eq!(udp, Some(("udp", 10, 1000)), "also those that were dropped");
+        assert_eq!(tally.outstanding(), 4, "packets in the ring");
         let mut slot = Vec::new();
         reader.take(&mut slot, 1).unwrap();
         assert_eq!(Slot::edges(&slot).next().unwrap().bytes, 100);
@@ -249,8 +249,12 @@ mod tests {
         assert!(sink.deliver(&packet(&frame)).is_ok());
         assert!(sink.deliver_all().is_ok(), "there is room again");
         assert!(sink.deliver(&packet(&frame)).is_ok());
-        assert!(sink.deliver_all().is_err(), "nobody will ever make room");
+        assert!(sink.deliver_all().is_err(), "the reader has gone");
         drop(sink);
-        assert_eq!(tally.ring_full.load(Relaxed), 7, "what is left is counted");
+        assert_eq!(
+            tally.ring_full.load(Relaxed),
+            7,
+            "the pending packet is counted as dropped"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! An open capture of any origin. It is called once for many packets, never for each one.
+//! The interface of an open capture. It is called once for many packets, not once per packet.
 
 use std::os::fd::BorrowedFd;
 

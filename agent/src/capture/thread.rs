@@ -58,7 +58,7 @@ impl CaptureThread {
             epoll,
             interfaces: BTreeMap::new(),
             numbers: HashMap::new(),
-            begun: 0,
+            next_number: 0,
             at: None,
         };
         let thread = thread::Builder::new()
@@ -92,8 +92,8 @@ struct ThreadState {
     interfaces: BTreeMap<u64, LiveInterface>,
     /// Numbers by interface name.
     numbers: HashMap<String, u64>,
-    /// The next number.
-    begun: u64,
+    /// Number of the next interface.
+    next_number: u64,
     /// The interface being processed, for recovery after a panic.
     at: Option<u64>,
 }
@@ -116,7 +116,7 @@ impl ThreadState {
         watched.context("waiting for packets failed")
     }
 
-    /// Reads packets of all interfaces that have some, until `stop` is set.
+    /// Reads packets of all interfaces that have any, until `stop` is set.
     fn watch(&mut self, stop: &AtomicBool) -> rustix::io::Result<()> {
         let tick = Timespec {
             tv_sec: self.timing.tick.as_secs() as i64,
@@ -156,10 +156,11 @@ impl ThreadState {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
                 Message::Capture(interface) => {
-                    self.numbers.insert(interface.name().into(), self.begun);
-                    self.interfaces.insert(self.begun, *interface);
-                    self.register(self.begun);
-                    self.begun += 1;
+                    self.numbers
+                        .insert(interface.name().into(), self.next_number);
+                    self.interfaces.insert(self.next_number, *interface);
+                    self.register(self.next_number);
+                    self.next_number += 1;
                 }
                 Message::Change(name, ring, settings, choice) => {
                     if let Some(interface) = self.named(&name) {
@@ -203,7 +204,7 @@ impl ThreadState {
         let at = self.at.take();
         match at.and_then(|at| self.interfaces.get_mut(&at)) {
             Some(interface) => interface.recover(),
-            // The cause may occur again at once.
+            // The pause limits how often the same panic can repeat.
             None => thread::sleep(self.timing.tick),
         }
     }

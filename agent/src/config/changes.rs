@@ -16,7 +16,7 @@ impl Config {
                 _ => changed.push(key.path()),
             }
         }
-        // The same file with other contents.
+        // The same file may have other contents.
         let (old, new) = (&before.databases, &self.databases);
         for (key, differs) in [
             ("lookup.asn", old.asns != new.asns),
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_a_restart_stays_as_it_was() {
+    fn keys_that_need_a_restart_keep_their_values() {
         let before = Config::default();
         let mut after = before.clone();
         assert_eq!(after.replace(&before), (Vec::new(), Vec::new()));

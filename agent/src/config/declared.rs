@@ -72,7 +72,7 @@ fn commented_file() -> String {
     text
 }
 
-/// What a reload does, for users.
+/// Describes for users what a reload does.
 fn effect(reload: Reload) -> &'static str {
     match reload {
         Reload::Interfaces => {
@@ -152,7 +152,7 @@ fn the_commented_file_has_every_key_with_its_default() {
 }
 
 #[test]
-fn the_reference_tells_what_a_reload_does_about_every_key() {
+fn the_reference_describes_the_effect_of_a_reload_on_every_key() {
     let file = path("docs/reference.md");
     let text = std::fs::read_to_string(&file).unwrap();
     let start = text.find(TABLE).unwrap();

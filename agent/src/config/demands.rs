@@ -98,8 +98,8 @@ impl Demands {
         demands.filter_map(move |(at, ((now, then), kind))| {
             // Without TLS there is neither a version nor a client certificate; only the end
             // of TLS is reported.
-            let stands = has_tls || matches!(at, TLS | PASSWORD);
-            (stands && now.level < then.level).then_some((kind, now))
+            let applies = has_tls || matches!(at, TLS | PASSWORD);
+            (applies && now.level < then.level).then_some((kind, now))
         })
     }
 }

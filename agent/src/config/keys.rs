@@ -48,7 +48,7 @@ section! {
         /// All names, of `[[names]]` and of the file. `None` if there are none.
         #[serde(skip)]
         networks: Option<Arc<Names>>,
-        /// What the files of `[lookup]` hold.
+        /// Contents of the files of `[lookup]`.
         #[serde(skip)]
         databases: Arc<Databases>,
         capture: Capture,

@@ -55,7 +55,7 @@ impl fmt::Display for WindowLength {
 }
 
 impl Serialize for WindowLength {
-    /// In seconds, as the commented file has it.
+    /// In seconds, as in the commented file.
     fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
         output.collect_str(&format_args!("{}s", self.0.as_secs_f64()))
     }

@@ -1,4 +1,4 @@
-//! `[lookup]`: where AS, country and host name of addresses are found.
+//! The section `[lookup]`: databases of AS and country, and name servers.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,12 +9,13 @@ use super::{Anonymise, Config, ConfigError, small_file};
 use crate::lookup::database::{Asns, Countries, Databases};
 use crate::text::plain;
 
-/// Largest file of a database. The free ones have 5 to 60 MiB.
+/// Largest file of a database. Free databases have 5 to 60 MiB.
 const MAX_SIZE: Size = Size(256 << 20);
 
 impl Config {
-    /// The name servers to ask, empty for those of the system. `None` if host names are
-    /// not looked up: a question would tell a name server the address that is hidden.
+    /// The name servers to query, empty for those of the system. `None` if host names are
+    /// not looked up. This is also so if addresses are hidden, because a query would reveal
+    /// them to the name server.
     pub fn name_servers(&self) -> Option<Vec<SocketAddr>> {
         let resolves = self.lookup.resolve && self.export.anonymise == Anonymise::None;
         resolves.then(|| self.lookup.name_servers.clone())

@@ -61,12 +61,11 @@ pub enum Decap {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// All.
     #[default]
     Both,
-    /// Those that came in.
+    /// Incoming packets.
     In,
-    /// Those that went out.
+    /// Outgoing packets.
     Out,
 }
 
@@ -74,7 +73,7 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Anonymise {
-    /// All.
+    /// Nothing: addresses are shown as they are.
     #[default]
     None,
     /// Networks: /24 of IPv4, /48 of IPv6.

@@ -14,7 +14,7 @@ use super::{Config, ConfigError, small_file, values};
 use crate::text::plain;
 use crate::traffic::names::{MAX_NAMES, Names, Prefixes, prefix};
 
-/// Most lines of a file. More would be a mistake, or take long to read.
+/// Most lines of a file. A longer file is probably a mistake and would take long to read.
 const MAX_LINES: u32 = 1_000_000;
 /// Most bytes of a line.
 const MAX_LINE_BYTES: usize = 1024;
@@ -84,7 +84,7 @@ impl Config {
 }
 
 impl Config {
-    /// Gives the networks of each AS with a name that name, where no configured prefix
+    /// Gives the networks of each named AS the name of the AS, unless a configured prefix
     /// contains them.
     fn name_asns(&self, prefixes: &mut Prefixes) -> Result<(), ConfigError> {
         let mut named_asns: HashMap<u32, (u32, &NamedNetwork)> = HashMap::new();

@@ -71,8 +71,8 @@ impl Loaded {
             locations.set(variable.key.path().to_owned(), variable.name.clone());
         }
         let (mut config, table) = variables::apply(table, found.keys)?;
-        // No variable can set these entries, and the ones read from the file have their
-        // lines.
+        // No variable can set these entries, and only those read from the file have their
+        // line numbers.
         config.names = written.names;
         config.databases = Arc::new(config.read_databases(&locations)?);
         config.networks = config.read_names()?.map(Arc::new);
@@ -365,9 +365,9 @@ mod tests {
         for (text, parts) in cases {
             let error = read(text).unwrap_err().to_string();
             for part in parts {
-                assert!(error.contains(part), "{error:?} does not say {part:?}");
+                assert!(error.contains(part), "{error:?} does not contain {part:?}");
             }
-            assert!(!error.contains('\n'), "one line: {error:?}");
+            assert!(!error.contains('\n'), "more than one line: {error:?}");
         }
     }
 }

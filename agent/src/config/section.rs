@@ -30,7 +30,7 @@ pub enum Reload {
     Captures,
     /// Hands packets over to a new ring.
     Ring,
-    /// Stores the next packets in another way.
+    /// Decodes or stores the next packets in another way.
     Packets,
     /// Begins a new window.
     Window,
@@ -38,7 +38,7 @@ pub enum Reload {
     Names,
     /// Shows windows in another way.
     View,
-    /// Shows the AS and the country of addresses by other files.
+    /// Reads the AS and the country of addresses from other files.
     Databases,
     /// Looks up host names in another way.
     HostNames,
@@ -56,14 +56,14 @@ pub enum Reload {
     Restart,
 }
 
-/// The only case in which a replay uses a key.
+/// When a replay uses a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Only {
-    /// Never: it is for live capture.
+    /// Never: the key is for live capture.
     Live,
-    /// If it serves HTTP.
+    /// Only if the replay serves HTTP.
     Serving,
-    /// If batches do not wait until they are full.
+    /// Only if batches do not wait until they are full.
     Lingering,
 }
 
@@ -80,7 +80,7 @@ impl Key {
 }
 
 /// Declares a section: comment, range or parser, effect of a reload and default of each key.
-/// Fields after `..` are no keys.
+/// Fields after `..` are not keys.
 macro_rules! section {
     (
         $section:literal $name:ident {

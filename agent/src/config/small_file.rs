@@ -14,7 +14,7 @@ use crate::config::size::Size;
 
 /// Opens a file. Returns an error if it is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Otherwise opening a pipe would wait for its other end.
+    // Without `NONBLOCK`, opening a pipe would wait for its other end.
     let file = File::options()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)

@@ -182,7 +182,7 @@ pub fn network_name<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Er
     Ok(name.to_owned())
 }
 
-/// A pair to watch as it is written.
+/// A pair to watch, as it is written in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,

@@ -1,8 +1,8 @@
 //! The file that configures TLS, users and headers of the HTTP server, in the format of the
 //! Prometheus exporter toolkit.
 //!
-//! Settings of the format that this agent does not support are errors that name the
-//! setting: a file that asks for protection gets it or an error.
+//! A setting of the format that this agent does not support is an error that names it, so
+//! that no requested protection is silently missing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -92,16 +92,16 @@ impl WebConfig {
             return Ok(None);
         }
         for (key, node) in sections {
-            let said = node.is_map();
+            let explicit = node.is_map();
             match key.as_str() {
                 "tls_server_config" => {
                     config.tls = tls(node, folder, &mut config.demands)?;
-                    config.demands.set_tls(config.tls.as_ref(), said);
+                    config.demands.set_tls(config.tls.as_ref(), explicit);
                 }
                 "http_server_config" => config.headers = http(node)?,
                 "basic_auth_users" => {
                     config.users = users(node)?;
-                    config.demands.set_users(config.users.len(), said);
+                    config.demands.set_users(config.users.len(), explicit);
                 }
                 "rate_limit" => {
                     return Err(unable(&node, &key, "connections are limited as they are"));
@@ -294,7 +294,7 @@ mod tests {
     const HASH: &str = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi";
 
     #[test]
-    fn all_that_is_understood_at_once() {
+    fn a_file_with_all_supported_settings_is_parsed() {
         let text = format!(
             "tls_server_config:\n  cert_file: a.crt\n  key_file: /etc/a.key\n  client_ca_file: ca\n  \
              client_auth_type: RequireAndVerifyClientCert\n  min_version: TLS13\n  \
@@ -321,7 +321,7 @@ mod tests {
 
     /// Wherever a file is truncated, a requirement is never dropped silently.
     #[test]
-    fn a_demand_ends_only_in_words() {
+    fn a_requirement_is_dropped_only_explicitly() {
         let whole = format!(
             "tls_server_config:\n  cert_file: c\n  key_file: k\n  client_ca_file: ca\n  \
              client_auth_type: RequireAndVerifyClientCert\n  min_version: TLS13\n\
@@ -347,7 +347,7 @@ mod tests {
 
         let tls = "tls_server_config:\n  cert_file: c\n  key_file: k\n";
         let users = format!("basic_auth_users:\n  carol: {HASH}\n");
-        let words = "  client_auth_type: NoClientCert\n  min_version: TLS12\n";
+        let explicit = "  client_auth_type: NoClientCert\n  min_version: TLS12\n";
         for (text, less, missing) in [
             (
                 "tls_server_config: {}\nbasic_auth_users: {}\n".into(),
@@ -357,9 +357,13 @@ mod tests {
             (format!("tls_server_config: {{}}\n{users}"), true, None),
             (format!("tls_server_config:\n{users}"), true, Some("TLS")),
             (users.clone(), true, Some("TLS")),
-            (format!("{tls}{words}basic_auth_users: {{}}\n"), true, None),
             (
-                format!("{tls}{words}basic_auth_users:\n"),
+                format!("{tls}{explicit}basic_auth_users: {{}}\n"),
+                true,
+                None,
+            ),
+            (
+                format!("{tls}{explicit}basic_auth_users:\n"),
                 true,
                 Some("password"),
             ),
@@ -452,8 +456,11 @@ mod tests {
             );
             assert!(!fault.message.contains("secret"));
         }
-        let dear = HASH.replace("$10$", "$17$");
-        let fault = WebConfig::parse(&format!("basic_auth_users:\n  a: {dear}\n"), Path::new(""));
+        let expensive = HASH.replace("$10$", "$17$");
+        let fault = WebConfig::parse(
+            &format!("basic_auth_users:\n  a: {expensive}\n"),
+            Path::new(""),
+        );
         assert!(fault.unwrap_err().message.contains("above 16"));
     }
 }

@@ -125,7 +125,7 @@ fn node<'a>(
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Fault::new(line, "is nested too deeply"));
     };
-    let strange = match &event {
+    let unsupported = match &event {
         Event::Alias(_) => true,
         Event::Scalar(_, _, anchor, tag) => *anchor != 0 || tag.is_some(),
         Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => {
@@ -133,7 +133,7 @@ fn node<'a>(
         }
         _ => false,
     };
-    if strange {
+    if unsupported {
         let message = "anchors, aliases and tags are not understood: write the value itself";
         return Err(Fault::new(line, message));
     }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_knows_its_lines() {
+    fn entries_have_the_lines_of_their_keys() {
         let text = "# first\na:\n  b: 'x: y'\n  c: [1, 2]\n\nd:\n";
         let Value::Map(top) = parse(text).unwrap().value else {
             panic!("a mapping");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_with_its_line() {
+    fn unsupported_yaml_is_rejected_with_its_line() {
         let deep = "[".repeat(100_000);
         for (text, line) in [
             ("a: 1\na: 2\n", 2),

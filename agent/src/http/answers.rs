@@ -32,11 +32,11 @@ pub const FLOW: &str = "/api/v1/flow";
 /// Path of [`NodeAnswer`].
 pub const NODE: &str = "/api/v1/node";
 
-/// Where a [`ServiceAnswer`] is.
+/// Path of [`ServiceAnswer`].
 pub const SERVICE: &str = "/api/v1/service";
-/// Where the lines of windows are.
+/// Path of the lines of windows.
 pub const EXPORT: &str = "/api/v1/export";
-/// Where the last minutes are.
+/// Path of packets and bytes of the last minutes.
 pub const HISTORY: &str = "/api/v1/history";
 /// Path of the inner state of sketches.
 pub const SKETCH: &str = "/api/v1/sketch";
@@ -135,7 +135,7 @@ pub struct InterfaceHitters {
     pub window: WindowName,
     #[serde(flatten)]
     pub state: WindowState,
-    /// Of how many seconds the rates of rows are, if they were asked for.
+    /// Number of seconds over which the rates of rows are measured, if rates were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_seconds: Option<RateSeconds>,
     #[serde(flatten)]
@@ -150,10 +150,10 @@ pub struct FlowAnswer {
     /// Names of the networks of addresses.
     #[serde(flatten)]
     pub names: PairNames,
-    /// What else is known of them, and of an AS its name.
+    /// AS, country and host name of addresses, and the name of an AS.
     #[serde(flatten)]
     pub info: PairInfo,
-    /// The services that it is about, if not about all.
+    /// The requested services; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     pub interfaces: Vec<InterfaceFlow>,
@@ -171,20 +171,19 @@ pub struct InterfaceFlow {
     pub flow: FlowEstimate,
 }
 
-/// What is known of services.
+/// Traffic of services.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ServiceAnswer {
-    /// Which, as they can be asked for.
+    /// The requested services, in the form of the parameter.
     pub service: String,
     pub interfaces: Vec<InterfaceService>,
 }
 
-/// What an interface knows of services.
+/// The answer of one interface.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InterfaceService {
     /// Name of the interface or file.
     pub interface: String,
-    /// The window.
     pub window: WindowName,
     #[serde(flatten)]
     pub state: WindowState,
@@ -204,7 +203,7 @@ pub struct NodeAnswer {
     pub interfaces: Vec<InterfaceNode>,
 }
 
-/// The present rates of an address.
+/// Rates of an address over the last seconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct NodeRates {
     pub rate_seconds: RateSeconds,
@@ -222,7 +221,7 @@ pub struct InterfaceNode {
     pub state: WindowState,
     #[serde(flatten)]
     pub node: NodeEstimate,
-    /// Its present rates, if they were requested.
+    /// Its rates over the last seconds, if they were requested.
     #[serde(flatten)]
     pub rates: Option<NodeRates>,
     /// Its heaviest pairs among those that are known by name, if they were requested.

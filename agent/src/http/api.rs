@@ -1,4 +1,4 @@
-//! What the server answers.
+//! The handlers of requests.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -47,15 +47,15 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 pub struct ApiState {
     /// Renders metrics.
     pub exporter: Exporter,
-    /// Asks about windows.
+    /// Answers queries about windows.
     pub reader: Reader,
     /// How windows are shown.
     pub shown: Arc<CurrentView>,
-    /// Interfaces that are waited for.
+    /// Names and patterns without an interface.
     pub waiting: Arc<ArcSwap<Vec<String>>>,
     /// Packets and bytes of the last quarter of an hour.
     pub history: History,
-    /// How fast everything is now.
+    /// Rates over the last seconds.
     pub rates: Rates,
 }
 
@@ -73,7 +73,7 @@ impl IntoResponse for ApiError {
 
 pub(super) type Answered<T> = Result<Json<T>, ApiError>;
 
-/// All paths.
+/// Returns the handlers of all paths.
 pub fn router(state: Arc<ApiState>, page: Page) -> Router {
     Router::new()
         .route("/", get(async move || page.answer()))
@@ -110,8 +110,7 @@ async fn healthz(State(state): State<Arc<ApiState>>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
 }
 
-/// Readiness: all selected interfaces are up and their
-/// captures open.
+/// Readiness: all selected interfaces are up and their captures open.
 async fn readyz(State(state): State<Arc<ApiState>>) -> Response {
     let snapshot = state.reader.snapshot();
     let down = snapshot.interfaces.iter().filter(|view| {
@@ -188,7 +187,7 @@ async fn flow(
     );
     let both = flag(&given, "both")?;
     let filter = services::filter(&given)?;
-    // What is about one service has no others.
+    // An answer about given services does not list services.
     let with_services = flag(&given, "services")? && filter.is_none();
     let ends = Between::new(real_end(&state, &src)?, real_end(&state, &dst)?);
     let ends = ends.ok_or_else(|| {
@@ -243,7 +242,7 @@ async fn node(
     let node = real(&state, ip)?;
     let (top, by) = (lists::top(&given)?, lists::by(&given)?);
     if top.is_some() {
-        lists::of_one(&given, "top")?;
+        lists::require_interface(&given, "top")?;
     }
     let with_services = flag(&given, "services")?;
     let view = state.shown.view();
@@ -290,13 +289,13 @@ async fn node(
     }))
 }
 
-/// Asks a window of each interface that the request selects.
+/// Queries a window of each interface that the request selects.
 pub(super) async fn ask<T: Send + 'static>(
     state: &ApiState,
     given: &BTreeMap<String, String>,
     question: impl Fn(&Window) -> T + Send + Sync + 'static,
 ) -> Result<Vec<reader::Answered<T>>, ApiError> {
-    let window = which(given)?;
+    let window = window_name(given)?;
     selected(&state.reader.snapshot(), given)?;
     let interface = given.get("interface").map(String::as_str);
     in_time(state.reader.ask(interface, window, question)).await
@@ -347,7 +346,9 @@ pub(super) fn selected<'a>(
     Ok(views)
 }
 
-pub(super) fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowName>, ApiError> {
+pub(super) fn window_name(
+    given: &BTreeMap<String, String>,
+) -> Result<Option<WindowName>, ApiError> {
     match given.get("window").map(String::as_str) {
         None => Ok(None),
         Some("current") => Ok(Some(WindowName::Current)),
@@ -356,7 +357,7 @@ pub(super) fn which(given: &BTreeMap<String, String>) -> Result<Option<WindowNam
     }
 }
 
-/// Whether something is wanted, too.
+/// Returns a boolean parameter; `false` if it is missing.
 pub(super) fn flag(given: &BTreeMap<String, String>, name: &str) -> Result<bool, ApiError> {
     match given.get(name).map(String::as_str) {
         None | Some("false") => Ok(false),
@@ -365,7 +366,7 @@ pub(super) fn flag(given: &BTreeMap<String, String>, name: &str) -> Result<bool,
     }
 }
 
-/// An end that packets go from or to.
+/// Returns the source or the destination of a query.
 fn endpoint(
     given: &BTreeMap<String, String>,
     name: &str,
@@ -392,7 +393,7 @@ fn address(given: &BTreeMap<String, String>, name: &str) -> Result<IpAddr, ApiEr
     IpAddr::from_str(text).map_err(|_| wrong(name, text, "an IPv4 or IPv6 address"))
 }
 
-/// The address that a question is about, which names it as lists do.
+/// Returns the real address of a query, which contains the address as lists show it.
 fn real(state: &ApiState, asked: IpAddr) -> Result<IpAddr, ApiError> {
     state.shown.view().real(asked).ok_or_else(|| {
         ApiError(
@@ -404,17 +405,17 @@ fn real(state: &ApiState, asked: IpAddr) -> Result<IpAddr, ApiError> {
     })
 }
 
-/// The end that a question is about.
+/// Returns the real source or destination of a query, which contains it as lists show it.
 fn real_end(state: &ApiState, asked: &Endpoint) -> Result<Endpoint, ApiError> {
     Ok(match asked {
         Endpoint::Address(address) => Endpoint::Address(real(state, *address)?),
-        // Pseudonyms keep prefixes.
+        // Pseudonyms preserve prefixes.
         Endpoint::Prefix(network) => {
             let first = real(state, network.network())?;
             let network = IpNet::new(first, network.prefix_len());
             Endpoint::Prefix(network.map_or(IpNet::from(first), |network| network.trunc()))
         }
-        // The difference of two answers would tell of which AS an address is.
+        // The difference between two answers would reveal the AS of an address.
         Endpoint::Asn(_) if state.shown.view().anonymiser().is_some() => {
             return Err(ApiError(
                 StatusCode::FORBIDDEN,
@@ -426,7 +427,7 @@ fn real_end(state: &ApiState, asked: &Endpoint) -> Result<Endpoint, ApiError> {
     })
 }
 
-/// How addresses are shown that a question is about.
+/// How the addresses of a query are shown.
 fn shown<'a>(snapshot: &'a Snapshot, view: &'a View) -> keys::Shown<'a> {
     keys::Shown {
         names: snapshot.names.as_deref(),
@@ -435,7 +436,7 @@ fn shown<'a>(snapshot: &'a Snapshot, view: &'a View) -> keys::Shown<'a> {
     }
 }
 
-/// What was given, each parameter once and none that is not `allowed`.
+/// Returns the parameters. A parameter that is given twice or is not `allowed` is an error.
 pub(super) fn parameters(
     given: Vec<(String, String)>,
     allowed: &[&str],

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{CertificateError, ClientConnection, Error, StreamOwne
 use super::answers::ErrorAnswer;
 use super::{own_certificate, tls};
 
-/// How long the agent may take.
+/// Timeout for a connection attempt and for each read.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Larger answers are errors.
 const MOST: u64 = 64 << 20;
@@ -40,10 +40,10 @@ pub fn get<T: DeserializeOwned>(
 ) -> anyhow::Result<T> {
     let body = get_text(of, path, parameters)?;
     let parsed = serde_json::from_str(&body);
-    parsed.map_err(|error| anyhow::anyhow!("{}: {error}", foreign(&of.at, "200")))
+    parsed.map_err(|error| anyhow::anyhow!("{}: {error}", not_an_agent(&of.at, "200")))
 }
 
-/// Asks an agent for a text.
+/// Requests a text from an agent.
 pub fn get_text(of: &Agent, path: &str, parameters: &[(&str, String)]) -> anyhow::Result<String> {
     let agent = of.at.as_str();
     let query: Vec<String> = parameters
@@ -96,13 +96,14 @@ pub fn get_text(of: &Agent, path: &str, parameters: &[(&str, String)]) -> anyhow
     }
     if status != "200" {
         let refusal = serde_json::from_str(body);
-        let refusal: ErrorAnswer = refusal.map_err(|_| anyhow::anyhow!(foreign(agent, status)))?;
+        let refusal: ErrorAnswer =
+            refusal.map_err(|_| anyhow::anyhow!(not_an_agent(agent, status)))?;
         bail!("{}", refusal.error);
     }
     Ok(body.to_owned())
 }
 
-fn foreign(agent: &str, status: &str) -> String {
+fn not_an_agent(agent: &str, status: &str) -> String {
     format!(
         "{agent} does not answer as an agent does (status {status}): is that its port? \
          The agent's log names it, 9732 unless told otherwise"

@@ -1,4 +1,4 @@
-//! The lines of a window of each interface, all of one moment of it.
+//! The lines of a window of each interface. All lines of a window are from the same moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub async fn export(
     let (format, view) = (format(&given)?, state.shown.view());
     let top = match lists::top(&given)? {
         Some(top) => {
-            lists::of_one(&given, "top")?;
+            lists::require_interface(&given, "top")?;
             top
         }
         None => view.top,

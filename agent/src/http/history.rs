@@ -18,7 +18,7 @@ use crate::traffic::tally::Tally;
 use crate::window::snapshot::Snapshot;
 
 const STEP: Duration = Duration::from_secs(5);
-/// Points of an interface.
+/// Most points of an interface.
 const MOST: usize = 180;
 
 /// Points of all interfaces.
@@ -65,7 +65,7 @@ struct InterfaceHistory {
     dropped: Vec<u64>,
 }
 
-/// Records a point at every step, for ever.
+/// Records a point at every step. Never returns.
 pub async fn keep(state: Arc<ApiState>) {
     let mut ticks = tokio::time::interval(STEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_points_are_kept_and_a_new_beginning_is_one() {
+    fn the_number_of_points_is_limited_and_counters_may_restart() {
         let mut points = Points::default();
         for n in 1..=MOST as u64 + 3 {
             points.record([n * 10, n * 100, 0]);

@@ -1,9 +1,9 @@
-//! Names by which the agent may be asked over loopback.
+//! Host names that requests over loopback may use for the agent.
 //!
 //! A web page may let its own host name resolve to 127.0.0.1 (DNS rebinding). Then the browser
 //! takes the agent's answers for those of that page, which may read them. The request contains the
-//! name, so one that does not belong to this machine is refused. Over other addresses any name is
-//! allowed, because an attacker who reaches these needs no browser.
+//! name, so a name that does not belong to this machine is refused. Over other addresses any name
+//! is allowed, because an attacker who reaches these needs no browser.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -23,14 +23,14 @@ use crate::process::host;
 use crate::process::log::RateLimit;
 use crate::text::plain;
 
-/// Names that are always accepted: loopback's, and the one that our client sends.
+/// Names that are always accepted: that of loopback, and the one that our client sends.
 const ALWAYS: [&str; 2] = ["localhost", "crane-agent"];
-/// Where the names of this machine are.
+/// File with the names of this machine.
 const KNOWN_HOSTS: &str = "/etc/hosts";
-/// The largest such file.
+/// Largest size of that file.
 const MOST: Size = Size(1 << 20);
 
-/// Names by which the agent may be asked.
+/// Accepted host names.
 pub struct Hosts {
     allowed: BTreeSet<String>,
     log_limit: Mutex<RateLimit>,
@@ -54,12 +54,12 @@ impl Hosts {
         let named = headers.get_all(HOST).iter();
         let named = named.map(|host| String::from_utf8_lossy(host.as_bytes()));
         let asked = uri.authority().map(|authority| authority.as_str().into());
-        // Browsers always send a name.
-        let stranger = named.chain(asked).find(|name| !self.is_allowed(name))?;
-        let stranger: String = plain::text(&stranger).chars().take(100).collect();
+        // A request without a name is answered: browsers always send one.
+        let refused = named.chain(asked).find(|name| !self.is_allowed(name))?;
+        let refused: String = plain::text(&refused).chars().take(100).collect();
         let error = format!(
-            "{stranger:?} is no name of this agent, and a page elsewhere may have made it up; ask \
-             by an IP address, localhost or the name of the host, or add the name to export.hosts"
+            "{refused:?} is no name of this agent, and a web page may have chosen it; use an IP \
+             address, localhost or the name of the host, or add the name to export.hosts"
         );
         if self.log_limit.lock().allows() {
             tracing::warn!("a request was refused: {error}");
@@ -91,7 +91,7 @@ pub fn is_loopback(peer: SocketAddr, own: SocketAddr) -> bool {
     ends.iter().all(IpAddr::is_loopback)
 }
 
-/// In lower case, and without the dot that ends a full name.
+/// Converts a name to lower case, without the dot that ends a full name.
 fn plain_name(name: &str) -> String {
     let name = name.strip_suffix('.').unwrap_or(name);
     name.to_ascii_lowercase()
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_called_by_what_stands_beside_its_name() {
+    fn names_beside_the_host_name_in_etc_hosts_are_accepted() {
         let known = "127.0.0.1 localhost\n# 1.2.3.4 web1 evil\n\
                      127.0.1.1\tWeb1.Example.org web1 # all\n10.0.0.1 other.example.org\n";
         let own = |node| own_names(node, known).into_iter().collect::<Vec<_>>();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_and_own_names_pass_with_any_port() {
+    fn addresses_and_own_names_are_accepted_with_any_port() {
         let hosts = Hosts::new(&["Agent.example.org".into()]);
         let node = host::name();
         for name in [
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_has_two_ends() {
+    fn both_ends_of_a_loopback_connection_are_checked() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let here = at("127.0.0.1:1");
         assert!(is_loopback(here, at("127.8.0.1:2")));

@@ -14,14 +14,15 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::config;
 
-/// Connections that may wait to be accepted. A client that finds no room
-/// tries again only after a second, and the usual 128 are soon full.
+/// Most connections that may wait to be accepted. If there are more, a client tries again only
+/// after a second; the usual 128 are soon reached.
 const BACKLOG: i32 = 1024;
 /// Ports below this one need a privilege.
-const NO_PERMISSION: &str = "no permission";
 const FIRST_FREE: u16 = 1024;
+/// Beginning of the error for such a port without the privilege.
+const NO_PERMISSION: &str = "no permission";
 
-/// Where a listener is.
+/// Address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
     Tcp(SocketAddr),
@@ -53,10 +54,10 @@ pub fn bind(config: &config::Export) -> anyhow::Result<Listeners> {
     bind_beside(&Vec::new(), config)
 }
 
-/// Opens the listeners of `config`. Those of `before` that it still names are kept.
+/// Opens the listeners of `config`. Those of `before` that `config` still names are kept.
 pub fn bind_beside(before: &Listeners, config: &config::Export) -> anyhow::Result<Listeners> {
     let tcp = config.listen.iter().copied().map(ListenAddress::Tcp);
-    // Last, because the file of a socket would remain after an error.
+    // The socket is bound last, because its file would remain after an error.
     let unix = config.socket.iter().cloned().map(ListenAddress::Unix);
     let addresses: Vec<ListenAddress> = tcp.chain(unix).collect();
     let several = config.listen.len() > 1;
@@ -89,7 +90,7 @@ pub fn bind_beside(before: &Listeners, config: &config::Export) -> anyhow::Resul
     Ok(listeners)
 }
 
-/// Binds an address. If it overlaps with listeners that are `leaving`, both exist until these are
+/// Binds an address. It may overlap with listeners that are `leaving`: both exist until these are
 /// closed.
 fn bind_tcp(
     address: SocketAddr,

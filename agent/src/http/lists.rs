@@ -29,7 +29,7 @@ pub async fn heavy_hitters(
     let with_rates = flag(&given, "rates")? || matches!(order, Order::Rate(_));
     let names = names(&state, &given)?;
     let top = match top(&given)? {
-        Some(top) => not_too_many(top, names.len())?,
+        Some(top) => checked_length(top, names.len())?,
         None => view.top,
     };
     let mut fastest = Fastest::default();
@@ -44,7 +44,7 @@ pub async fn heavy_hitters(
         let rows = window.rows_of(&fastest, shown.anonymiser());
         (window.lists(top, shown.anonymiser()), rows)
     };
-    // Asked together, so that both look at the same packets.
+    // Queried together, so that both see the same packets.
     let rated = if with_rates { names } else { Vec::new() };
     let rates = state.rates.recent(&state.reader, rated);
     let (rates, answers) = tokio::join!(rates, ask(&state, &given, lists));
@@ -77,14 +77,14 @@ pub async fn heavy_hitters(
     }))
 }
 
-/// The interfaces that are meant.
+/// Returns the names of the interfaces that the request selects.
 pub fn names(state: &ApiState, given: &BTreeMap<String, String>) -> Result<Vec<String>, ApiError> {
     let snapshot = state.reader.snapshot();
     let views = selected(&snapshot, given)?;
     Ok(views.iter().map(|view| view.name.clone()).collect())
 }
 
-/// How long a list shall be, if anything is said of it.
+/// Returns the requested length of lists, if there is one.
 pub fn top(given: &BTreeMap<String, String>) -> Result<Option<usize>, ApiError> {
     let Some(text) = given.get("top") else {
         return Ok(None);
@@ -95,8 +95,8 @@ pub fn top(given: &BTreeMap<String, String>) -> Result<Option<usize>, ApiError> 
     }
 }
 
-/// Refuses lists that would hold up the worker if all interfaces were asked at once.
-fn not_too_many(top: usize, interfaces: usize) -> Result<usize, ApiError> {
+/// Refuses lists that are so long that making them for all interfaces would delay the worker.
+fn checked_length(top: usize, interfaces: usize) -> Result<usize, ApiError> {
     let most = MOST / interfaces.max(1);
     if interfaces == 1 || top <= most {
         return Ok(top);
@@ -108,8 +108,8 @@ fn not_too_many(top: usize, interfaces: usize) -> Result<usize, ApiError> {
     Err(ApiError(StatusCode::BAD_REQUEST, message))
 }
 
-/// Refuses what would hold up the worker if all interfaces were asked at once.
-pub fn of_one(given: &BTreeMap<String, String>, what: &str) -> Result<(), ApiError> {
+/// Refuses requests for all interfaces that would delay the worker.
+pub fn require_interface(given: &BTreeMap<String, String>, what: &str) -> Result<(), ApiError> {
     match given.contains_key("interface") {
         true => Ok(()),
         false => {

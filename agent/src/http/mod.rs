@@ -1,8 +1,9 @@
 //! The HTTP server. [`server`] accepts connections to its [`listeners`], [`permits`] limit them.
 //! [`protection`] has TLS and users, whose [`passwords`] are checked in the order of the
-//! [`password_queue`]; [`hosts`] checks names. [`api`] answers, with [`lists`], [`rates`],
-//! [`history`],//! [`sketch`], [`scrape`] and the [`page`] in files of their own; [`client`] asks a running agent.
-//! Both use the types of [`answers`].
+//! [`password_queue`]; [`hosts`] checks host names. [`api`] has the handlers, of which [`lists`],
+//! [`rates`], [`history`], [`export`], [`services`], [`sketch`], [`scrape`] and the [`page`] are in
+//! files of their own; [`client`] sends requests to a running agent. Both use the types of
+//! [`answers`].
 
 pub mod answers;
 mod api;

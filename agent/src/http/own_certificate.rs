@@ -26,7 +26,7 @@ pub struct OwnCertificate {
 }
 
 impl OwnCertificate {
-    /// `certificates` are those of `--ca`, which are also in `roots`.
+    /// `named` are the certificates of `--ca`, which are also in `roots`.
     pub fn new(
         named: Vec<CertificateDer<'static>>,
         roots: RootCertStore,

@@ -60,9 +60,9 @@ impl Page {
     }
 }
 
-/// The document with these data, as a file.
+/// Returns the document with these data, to be written to a file.
 pub fn report(json: &str) -> String {
-    // No text of a capture can end the script element.
+    // Escaped so that no text of a capture can end the script element.
     let json = json.replace('<', "\\u003c");
     let data = format!("<script type=\"application/json\" id=\"data\">{json}</script>");
     let policy = policy("'none'");
@@ -83,12 +83,12 @@ fn assemble(meta: &str, data: &str) -> String {
     document.replacen("<!-- data -->", data, 1)
 }
 
-/// The content security policy, which allows requests to `whom`.
-fn policy(whom: &str) -> String {
+/// The content security policy, which allows requests to `connect`.
+fn policy(connect: &str) -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text));
     let (style, script) = (hash(STYLE), hash(&script()));
     format!(
         "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; \
-         connect-src {whom}; img-src data:; base-uri 'none'; form-action 'none'"
+         connect-src {connect}; img-src data:; base-uri 'none'; form-action 'none'"
     )
 }

@@ -1,23 +1,22 @@
 //! The queue of passwords that wait to be checked.
 //!
 //! Wrong passwords are counted by address. The next to be checked is a password of the address
-//! with the fewest wrong ones lately, and addresses take turns. An address has few places in the
-//! queue; if the queue is full, the password that would be checked last is refused. So those who
-//! guess wait for each other, and a client with its first password waits for one check and the
-//! pause after it at most, however many guess.
+//! with the fewest recent wrong ones, and addresses take turns. An address has few places in the
+//! queue; if the queue is full, the password that would be checked last is refused. So
+//! clients that guess passwords wait for each other, and the first password of another client waits
+//! for at most one check and the pause after it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Requests that may wait. Each holds a connection, of which there are a
-/// few hundred.
+/// Most requests that may wait. Each holds one of a few hundred connections.
 const MOST: usize = 64;
-/// Of these for one address.
+/// Most requests of one address that may wait.
 const MOST_OF_PEER: usize = 4;
 /// How long a wrong password counts.
-const HELD_AGAINST: Duration = Duration::from_secs(600);
-/// Addresses whose wrong passwords are counted.
+const COUNTED_FOR: Duration = Duration::from_secs(600);
+/// Most addresses whose wrong passwords are counted.
 const MOST_COUNTED: usize = 4096;
 
 /// Requests that wait for a password check.
@@ -37,9 +36,9 @@ struct Wrong {
 /// Why a request cannot wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// Too many requests of the address wait already.
+    /// Too many requests of the address already wait.
     Peer,
-    /// The queue is full of requests that come first.
+    /// The queue is full of requests that are checked earlier.
     All,
 }
 
@@ -53,8 +52,8 @@ impl<T> Default for PasswordQueue<T> {
 }
 
 impl<T> PasswordQueue<T> {
-    /// Adds a request, after removing those that no longer wait. The request that
-    /// comes last is dropped if the queue is full.
+    /// Adds a request, after removing those that no longer wait. If the queue is full, the
+    /// request that would be checked last is dropped.
     pub fn push(
         &mut self,
         peer: IpAddr,
@@ -88,8 +87,8 @@ impl<T> PasswordQueue<T> {
         Some(self.waiting.remove(first))
     }
 
-    /// The sort key of each waiting request: wrong passwords of its
-    /// address, how many of its address came before it, when it came.
+    /// The sort key of each waiting request: wrong passwords of its address, its position among
+    /// the requests of its address, its position among all.
     fn turns(&self, now: Instant) -> Vec<(u32, usize, usize)> {
         let mut before: HashMap<IpAddr, usize> = HashMap::new();
         let turn = |(at, (peer, _)): (usize, &(IpAddr, T))| {
@@ -102,7 +101,7 @@ impl<T> PasswordQueue<T> {
 
     fn wrong_of(&self, peer: IpAddr, now: Instant) -> u32 {
         let wrong = self.wrong.get(&peer);
-        let wrong = wrong.filter(|wrong| wrong.is_held_against(now));
+        let wrong = wrong.filter(|wrong| wrong.is_counted(now));
         wrong.map_or(0, |wrong| wrong.count)
     }
 
@@ -114,7 +113,7 @@ impl<T> PasswordQueue<T> {
     /// Counts a wrong password of an address.
     pub fn was_wrong(&mut self, peer: IpAddr, now: Instant) {
         if self.wrong.len() >= MOST_COUNTED && !self.wrong.contains_key(&peer) {
-            self.wrong.retain(|_, wrong| wrong.is_held_against(now));
+            self.wrong.retain(|_, wrong| wrong.is_counted(now));
             if self.wrong.len() >= MOST_COUNTED {
                 let oldest = self.wrong.iter().min_by_key(|(_, wrong)| wrong.last);
                 let oldest = oldest.map(|(peer, _)| *peer);
@@ -127,8 +126,8 @@ impl<T> PasswordQueue<T> {
 }
 
 impl Wrong {
-    fn is_held_against(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.last) < HELD_AGAINST
+    fn is_counted(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) < COUNTED_FOR
     }
 }
 
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_guesses_waits_for_all_others() {
+    fn requests_of_addresses_with_wrong_passwords_are_checked_later() {
         let (mut queue, now) = (PasswordQueue::default(), Instant::now());
         queue.was_wrong(peer(1), now);
         queue.was_wrong(peer(1), now);
@@ -160,20 +159,20 @@ mod tests {
             queue.was_wrong(from, now);
         }
         assert_eq!(order, [3, 4, 2, 3, 1, 2, 3, 1]);
-        // It is forgotten after a while, or after a right one.
+        // Wrong passwords no longer count after a while, or after a right one.
         for of in [1, 4] {
             push(&mut queue, of, now).unwrap();
         }
         assert_eq!(queue.next(now).unwrap().1, 4);
         push(&mut queue, 4, now).unwrap();
-        assert_eq!(queue.next(now + HELD_AGAINST).unwrap().1, 1);
+        assert_eq!(queue.next(now + COUNTED_FOR).unwrap().1, 1);
         queue.was_right(peer(1));
         push(&mut queue, 1, now).unwrap();
         assert_eq!(queue.next(now).unwrap().1, 1);
     }
 
     #[test]
-    fn where_all_is_taken_the_one_with_the_last_turn_leaves() {
+    fn a_full_queue_drops_the_request_that_would_be_checked_last() {
         let (mut queue, now) = (PasswordQueue::default(), Instant::now());
         for of in 0..MOST as u16 / 4 {
             queue.was_wrong(peer(of), now);
@@ -187,7 +186,7 @@ mod tests {
         assert_eq!(
             push(&mut queue, 500, now),
             Err(Full::All),
-            "it guesses most"
+            "its address has most wrong passwords"
         );
         for of in 100..100 + MOST as u16 {
             push(&mut queue, of, now).unwrap();
@@ -195,7 +194,7 @@ mod tests {
         assert_eq!(
             push(&mut queue, 700, now),
             Err(Full::All),
-            "all are first ones"
+            "all others are checked earlier"
         );
         assert!(queue.waiting.iter().all(|(_, of)| *of >= 100));
         let gone = |of: &u16| *of != 100;
@@ -204,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn so_many_addresses_are_counted_and_no_more() {
+    fn the_number_of_counted_addresses_is_limited() {
         let (mut queue, now) = (PasswordQueue::<u16>::default(), Instant::now());
         for of in 0..=MOST_COUNTED as u16 {
             queue.was_wrong(peer(of), now + Duration::from_millis(of.into()));
         }
         assert_eq!(queue.wrong.len(), MOST_COUNTED);
-        assert_eq!(queue.wrong_of(peer(0), now), 0, "the oldest");
+        assert_eq!(queue.wrong_of(peer(0), now), 0, "the oldest is removed");
         assert_eq!(queue.wrong_of(peer(1), now), 1);
     }
 }

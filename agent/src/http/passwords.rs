@@ -27,15 +27,15 @@ use super::password_queue::PasswordQueue;
 use super::permits::network;
 use crate::process::panics;
 
-/// How much longer than a check the rest after a wrong password is.
-const REST: u32 = 3;
+/// Pause after a wrong password, as a multiple of the duration of its check.
+const PAUSE_FACTOR: u32 = 3;
 /// Salt and hash that no user has.
 const UNKNOWN_USER: &str = "QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi";
 
-/// The users of one reading of the file.
+/// The users of one version of the file.
 pub struct Users {
     hashes: BTreeMap<String, String>,
-    /// Checked for users that do not exist, so that these take as long.
+    /// Hash that is checked for unknown users, so that their checks take as long.
     unknown_user: String,
     key: hmac::Key,
     /// MAC of the last right login of each user.
@@ -43,7 +43,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// These users, by the hashes of their passwords.
+    /// Users and the hashes of their passwords.
     pub fn new(hashes: BTreeMap<String, String>) -> anyhow::Result<Self> {
         let costs = hashes.values().filter_map(|hash| hash.parse().ok());
         let cost = costs.map(|hash: HashParts| hash.get_cost()).max();
@@ -57,7 +57,7 @@ impl Users {
         })
     }
 
-    /// Whether these are the same, with the same passwords.
+    /// Whether both have the same users and password hashes.
     pub fn are(&self, others: &Self) -> bool {
         self.hashes == others.hashes
     }
@@ -66,7 +66,7 @@ impl Users {
         [login.user.as_bytes(), b":", &login.password].concat()
     }
 
-    /// Whether it was right before; takes the same time wherever it differs.
+    /// Whether this login was right before. Takes the same time wherever the two differ.
     fn is_known(&self, login: &Login) -> bool {
         let known = self.known.lock().get(&login.user).copied();
         known
@@ -86,7 +86,7 @@ impl Users {
     }
 }
 
-/// A user and a password, as a request names them.
+/// The user and the password of a request.
 struct Login {
     user: String,
     password: Vec<u8>,
@@ -108,7 +108,7 @@ impl Login {
     }
 }
 
-/// A password that waits.
+/// A password that waits for its check.
 struct Job {
     users: Arc<Users>,
     login: Login,
@@ -171,7 +171,7 @@ impl Passwords {
             answer,
         };
         self.0.enqueue(network(peer), job)?;
-        // Without an answer another request has taken the place in the queue.
+        // No answer means that another request has taken the place in the queue.
         answered.await.map_err(|_| Full::All)
     }
 }
@@ -219,7 +219,7 @@ impl Shared {
             }
             let _ = job.answer.send(right);
             if !right {
-                thread::sleep(REST * took);
+                thread::sleep(PAUSE_FACTOR * took);
             }
         }
     }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_right_is_remembered_and_nobody_costs_as_much() {
+    fn only_right_logins_are_remembered_and_unknown_users_cost_as_much() {
         let hash = bcrypt::hash("right", 5).unwrap();
         let users = Users::new([("alice".to_owned(), hash)].into()).unwrap();
         assert!(!users.is_known(&login("alice", "right")));

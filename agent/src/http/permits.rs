@@ -1,9 +1,9 @@
 //! Limits on connections: how many at once, and how many of one peer.
 //!
-//! If all permits are taken, a new connection gets that of the connection that has been idle
-//! for longest, among those of its own peer if that has too many. A connection whose answer is
-//! being made or read is never dropped. Then the new connection waits, or is refused if its peer
-//! has too many of these.
+//! If all permits are taken, a new connection gets the permit of the connection that has been
+//! idle for longest; if its peer has too many connections, only those of this peer are considered.
+//! A connection whose answer is being made or read is never dropped. If no connection is idle, the
+//! new one waits, or is refused if its peer has too many requests that are being answered.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub const GRACE: Duration = Duration::from_millis(10);
 /// How long no byte of an answer may be read before the connection counts as idle.
 const STALLED: Duration = Duration::from_secs(1);
 
-/// The permits of one listener.
+/// The permits of all TCP listeners, or of the unix socket.
 pub struct Permits {
     most: usize,
     most_of_peer: usize,
@@ -134,7 +134,7 @@ fn drop_idlest(
 }
 
 impl Holder {
-    /// Since when nothing has happened, if that is long enough to count as idle.
+    /// Returns since when nothing has happened, if that is long enough to count as idle.
     fn idle_since(&self, now: Instant) -> Option<Instant> {
         let (since, allowed) = match *self.progress.lock() {
             Progress::Asking(since) => (since, GRACE),
@@ -187,7 +187,8 @@ mod tests {
     const A: Option<IpAddr> = Some(IpAddr::V6(Ipv6Addr::LOCALHOST));
     const B: Option<IpAddr> = Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
 
-    /// Permits held since the start, each a second later.
+    /// Acquires a permit for each peer, one per second. Returns them and the time a second after
+    /// the last one.
     fn held(permits: &Arc<Permits>, peers: &[Option<IpAddr>]) -> (Vec<Permit>, Instant) {
         let mut now = Instant::now();
         let held = peers.iter().map(|peer| {
@@ -197,7 +198,7 @@ mod tests {
         (held.collect(), now + Duration::from_secs(1))
     }
 
-    /// Which of them are held no more.
+    /// Returns the indices of the permits that were revoked.
     fn revoked(permits: &Permits, held: &[Permit]) -> Vec<usize> {
         let still = permits.held.lock();
         let gone = |permit: &Permit| !still.iter().any(|held| Arc::ptr_eq(held, &permit.holder));
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_idlest_connection_is_dropped_but_none_that_is_answered() {
+    fn the_idlest_connection_is_dropped_but_none_that_is_being_answered() {
         let permits = Permits::new(3, 3);
         let (held, now) = held(&permits, &[A, B, A]);
         held[0].answering();
@@ -215,14 +216,14 @@ mod tests {
         assert_eq!(
             permits.try_acquire(B, now).err(),
             Some(Full::All),
-            "its head may be on its way"
+            "the head of its request may still arrive"
         );
         let _another = permits.try_acquire(B, now + GRACE).unwrap();
         assert_eq!(revoked(&permits, &held), [1], "the newcomer was idle");
     }
 
     #[test]
-    fn a_peer_that_holds_too_many_pays_for_it_itself() {
+    fn a_peer_with_too_many_connections_loses_one_of_its_own() {
         let permits = Permits::new(4, 2);
         let (held, now) = held(&permits, &[B, A, A]);
         let _third = permits.try_acquire(A, now).unwrap();
@@ -232,11 +233,11 @@ mod tests {
         let fourth = permits.try_acquire(A, late).unwrap();
         fourth.answering();
         assert_eq!(permits.try_acquire(A, late).err(), Some(Full::Peer));
-        assert!(permits.try_acquire(B, late).is_ok(), "there are others");
+        assert!(permits.try_acquire(B, late).is_ok(), "permits are left");
     }
 
     #[test]
-    fn an_answer_that_nobody_reads_is_given_up() {
+    fn a_connection_whose_answer_is_not_read_is_dropped() {
         let permits = Permits::new(1, 1);
         let (held, _) = held(&permits, &[None]);
         held[0].writing();
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_returned_can_be_had_again() {
+    fn a_returned_permit_can_be_acquired_again() {
         let permits = Permits::new(1, 1);
         let (held, now) = held(&permits, &[A]);
         held[0].answering();

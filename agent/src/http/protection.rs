@@ -3,8 +3,8 @@
 //! The file and the certificates it names are checked for changes when a connection arrives, at
 //! most once a second. If the new file is damaged or has weaker requirements, it is not adopted:
 //! the error is logged, and the previous protection stays in force. Only a reload can weaken it,
-//! and only if the file says so explicitly (see [`Demands`]), so that a truncated file never opens
-//! the agent.
+//! and only if the file says so explicitly (see [`Demands`]), so that a truncated file never
+//! removes it.
 
 use std::fs;
 use std::net::IpAddr;
@@ -59,8 +59,8 @@ struct Watch {
     log_limit: RateLimit,
 }
 
-/// The file and those that it names, with their state just before they were read. A later change
-/// differs from that.
+/// The file and those that it names, with their state just before they were read, so that every
+/// later change is noticed.
 type Files = Vec<(PathBuf, Stamp)>;
 
 /// A protection that is ready to be put into force.

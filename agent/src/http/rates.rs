@@ -1,6 +1,6 @@
-//! How fast everything is now. Nothing is looked at while nobody asks: the first question
-//! about the rates of an interface begins to follow it, with a look at its current window
-//! twice a second, and half a minute after the last one it is forgotten.
+//! Rates over the last seconds. Windows are only queried while rates are requested: the first
+//! request for the rates of an interface starts a task that queries its current window twice a
+//! second, and the task ends half a minute after the last request.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,39 +24,39 @@ use crate::window::rates::{
 };
 use crate::window::view::View;
 
-/// Time between two looks.
+/// Time between two queries.
 const STEP: Duration = Duration::from_millis(500);
-/// What was seen so lately answers a question.
+/// The result of a query no older than this is used again.
 const FRESH: Duration = Duration::from_millis(200);
-/// For how long an interface is followed after the last question.
-const INTEREST: Duration = Duration::from_secs(30);
-/// Interfaces that are followed at once. Of others rates are not known.
+/// How long an interface is followed after the last request.
+const FOLLOW_TIME: Duration = Duration::from_secs(30);
+/// Most interfaces that are followed at once. The rates of others are unknown.
 const MOST: usize = 16;
-/// How long a look may take. What it would have found is too old then.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout of a query. A later result would be too old.
+const QUERY_TIME: Duration = Duration::from_secs(3);
 
 /// Interfaces that are followed.
 #[derive(Clone)]
 pub struct Rates {
     followed: Arc<Mutex<BTreeMap<String, Followed>>>,
-    /// For how long an interface is followed after the last question.
-    interest: Duration,
+    /// How long an interface is followed after the last request.
+    follow_time: Duration,
 }
 
 impl Default for Rates {
     fn default() -> Self {
         Self {
             followed: Arc::default(),
-            interest: INTEREST,
+            follow_time: FOLLOW_TIME,
         }
     }
 }
 
 struct Followed {
-    /// When somebody last asked.
-    asked: Instant,
+    /// Time of the last request.
+    requested_at: Instant,
     track: Shared,
-    /// What looks twice a second.
+    /// Queries the current window twice a second.
     task: JoinHandle<()>,
 }
 
@@ -65,23 +65,25 @@ type Shared = Arc<tokio::sync::Mutex<Tracked>>;
 #[derive(Default)]
 struct Tracked {
     track: Track,
-    looked: Option<Instant>,
+    /// Time of the last query.
+    queried_at: Option<Instant>,
 }
 
 impl Rates {
-    /// What came lately on each of these interfaces until now, as far as it is known.
+    /// Returns the latest traffic of each of these interfaces, up to now. Interfaces whose traffic
+    /// is unknown are left out.
     pub async fn recent(
         &self,
         reader: &Reader,
         interfaces: Vec<String>,
     ) -> BTreeMap<String, Arc<Recent>> {
         if let [interface] = &interfaces[..] {
-            // At once, so that the next round of looks has it.
+            // Queried directly, not in a spawned task, so that the worker's next round includes it.
             let Some(track) = self.follow(reader, interface) else {
                 return BTreeMap::new();
             };
-            let looked = look(reader, interface, track).await;
-            let recent = match looked {
+            let queried = query(reader, interface, track).await;
+            let recent = match queried {
                 Some(tracked) => sums(tracked).await,
                 None => None,
             };
@@ -97,14 +99,14 @@ impl Rates {
             };
             let reader = reader.clone();
             asked.spawn(async move {
-                let recent = sums(look(&reader, &interface, track).await?).await?;
+                let recent = sums(query(&reader, &interface, track).await?).await?;
                 Some((interface, recent))
             });
         }
         asked.join_all().await.into_iter().flatten().collect()
     }
 
-    /// What came on an interface until a moment ago, without a look.
+    /// Returns the traffic of an interface up to the last query, without a new query.
     pub async fn latest(&self, reader: &Reader, interface: &str) -> Option<Arc<Recent>> {
         let track = self.follow(reader, interface)?;
         sums(track.lock_owned().await).await
@@ -120,7 +122,7 @@ impl Rates {
         if let Some(one) = followed.get_mut(interface)
             && !one.task.is_finished()
         {
-            one.asked = Instant::now();
+            one.requested_at = Instant::now();
             return Some(Arc::clone(&one.track));
         }
         followed.retain(|_, one| !one.task.is_finished());
@@ -129,9 +131,9 @@ impl Rates {
         }
         let track = Shared::default();
         let (rates, reader) = (self.clone(), reader.clone());
-        let following = rates.keep_looking(reader, interface.into(), Arc::clone(&track));
+        let following = rates.query_periodically(reader, interface.into(), Arc::clone(&track));
         let one = Followed {
-            asked: Instant::now(),
+            requested_at: Instant::now(),
             track: Arc::clone(&track),
             task: tokio::spawn(following),
         };
@@ -139,38 +141,42 @@ impl Rates {
         Some(track)
     }
 
-    /// Looks twice a second for as long as somebody is interested.
-    async fn keep_looking(self, reader: Reader, interface: String, track: Shared) {
+    /// Queries the current window twice a second as long as rates are requested.
+    async fn query_periodically(self, reader: Reader, interface: String, track: Shared) {
         let mut ticks = tokio::time::interval(STEP);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             {
                 let mut followed = self.followed();
-                let asked = followed.get(&interface).map(|one| one.asked);
-                if asked.is_none_or(|asked| asked.elapsed() > self.interest) {
+                let asked = followed.get(&interface).map(|one| one.requested_at);
+                if asked.is_none_or(|asked| asked.elapsed() > self.follow_time) {
                     followed.remove(&interface);
                     return;
                 }
             }
-            look(&reader, &interface, Arc::clone(&track)).await;
+            query(&reader, &interface, Arc::clone(&track)).await;
         }
     }
 }
 
-/// Takes a look unless there was one just now. Several that want one share it.
-async fn look(reader: &Reader, interface: &str, track: Shared) -> Option<OwnedMutexGuard<Tracked>> {
+/// Queries the current window, unless that was done just now. Concurrent calls share a query.
+async fn query(
+    reader: &Reader,
+    interface: &str,
+    track: Shared,
+) -> Option<OwnedMutexGuard<Tracked>> {
     let mut tracked = track.lock_owned().await;
-    if tracked.looked.is_some_and(|at| at.elapsed() < FRESH) {
+    if tracked.queried_at.is_some_and(|at| at.elapsed() < FRESH) {
         return Some(tracked);
     }
     let known = tracked.track.window();
     let asked = reader.query(interface, move |windows| Moment::of(windows, known));
-    // A worker that is busy for long leaves out a step.
-    let seen = timeout(PATIENCE, asked).await.ok()?;
-    tracked.looked = Some(Instant::now());
+    // If the worker is busy for too long, this step is left out.
+    let seen = timeout(QUERY_TIME, asked).await.ok()?;
+    tracked.queried_at = Some(Instant::now());
     let Ok(Some(moment)) = seen else {
-        // It is gone, or a file that has been read.
+        // The interface is gone, or is a file that has been read.
         tracked.track.clear();
         return None;
     };
@@ -181,18 +187,18 @@ async fn look(reader: &Reader, interface: &str, track: Shared) -> Option<OwnedMu
     added.await.ok()
 }
 
-/// What came lately, as sums. They are made at most once after a look.
+/// Returns the sums of the latest traffic. They are made at most once after each query.
 async fn sums(mut tracked: OwnedMutexGuard<Tracked>) -> Option<Arc<Recent>> {
     let sums = tokio::task::spawn_blocking(move || tracked.track.recent());
     sums.await.ok()
 }
 
-/// Of how many seconds rates are.
+/// Number of seconds over which rates are measured.
 pub fn seconds(recent: Option<&Recent>) -> RateSeconds {
     recent.map_or_else(RateSeconds::default, |recent| recent.seconds)
 }
 
-/// What an address sends and receives.
+/// Rates that an address sends and receives.
 pub fn of_node(node: IpAddr, recent: Option<&Recent>) -> NodeRates {
     let of = |sums: fn(&Recent) -> &Sums<IpAddr>| {
         let rates = recent.map(|recent| recent.rates(sums(recent), &[node]));
@@ -205,7 +211,7 @@ pub fn of_node(node: IpAddr, recent: Option<&Recent>) -> NodeRates {
     }
 }
 
-/// Has every pair tell its rates.
+/// Sets the rates of every pair.
 pub fn rate_pairs(pairs: &mut [Row<PairKey>], recent: Option<&Recent>, view: &View) {
     for row in pairs {
         let rates = recent.and_then(|recent| row.key.rates(recent, view));
@@ -213,18 +219,19 @@ pub fn rate_pairs(pairs: &mut [Row<PairKey>], recent: Option<&Recent>, view: &Vi
     }
 }
 
-/// How rows get their rates.
+/// Sets the rates of rows.
 pub struct Rating<'a> {
     pub recent: Option<&'a Recent>,
     pub view: &'a View,
-    /// By which rate rows are ordered; none to leave them where they are.
+    /// Rate by which rows are ordered; `None` to keep their order.
     pub order: Option<Period>,
-    /// Rows of a list.
+    /// Most rows of a list.
     pub top: usize,
 }
 
 impl Rating<'_> {
-    /// Has every row of all lists tell its rates; the rows of `more` come in.
+    /// Sets the rates of every row of all lists. If rows are ordered by rate, the rows of `more`
+    /// are added.
     pub fn rate(&self, lists: &mut Lists, more: FastestRows) {
         let Self { recent, view, .. } = *self;
         let all = |sums: fn(&Recent, Period) -> bool| {
@@ -247,7 +254,7 @@ impl Rating<'_> {
         self.rate_list(&mut lists.services, more.services, complete, rates);
     }
 
-    /// `is_complete` says that everyone that has a rate is known.
+    /// `is_complete` tells whether all keys with a rate are known.
     fn rate_list<K: Key, V: Value>(
         &self,
         list: &mut List<K, V>,
@@ -264,7 +271,7 @@ impl Rating<'_> {
             return;
         };
         for row in more.into_iter().map(rated) {
-            // It may be fast on another interface.
+            // Its rate may be from another interface.
             let rate = row.rates.and_then(|rates| rates.of(period));
             let is_fast = rate.is_some_and(|rate| rate.packets_per_second > 0.0);
             if is_fast && !list.rows.iter().any(|known| known.key.is_same(&row.key)) {
@@ -275,7 +282,7 @@ impl Rating<'_> {
             let rate = row.rates.and_then(|rates| rates.of(period));
             rate.map_or(-1.0, |rate| rate.bits_per_second)
         };
-        // Stable: equal ones stay in the order of their bytes.
+        // Stable: rows of the same rate stay in the order of their bytes.
         list.rows
             .sort_by(|one, other| speed(other).total_cmp(&speed(one)));
         list.rows.truncate(self.top);
@@ -292,9 +299,9 @@ mod tests {
     use crate::ring::pipeline::{Mode, Pipeline};
     use crate::sketches::key::Key;
 
-    /// Nothing is looked at before somebody asks, nor half a minute after that.
+    /// Nothing is queried before the first request, nor after the time that follows the last one.
     #[test]
-    fn an_interface_is_followed_only_while_somebody_asks() {
+    fn an_interface_is_followed_only_while_rates_are_requested() {
         let mut config = Config::default();
         config.sketch.device = crane_model::DeviceChoice::Cpu;
         let mode = Mode::Live(1, WindowLength::seconds(366 * 86_400));
@@ -302,7 +309,7 @@ mod tests {
         let writer = pipeline.add("eth0").unwrap();
         let reader = pipeline.reader();
         let rates = Rates {
-            interest: Duration::from_millis(1200),
+            follow_time: Duration::from_millis(1200),
             ..Rates::default()
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -318,7 +325,7 @@ mod tests {
                 "no such interface"
             );
             assert_eq!(first["eth0"].seconds, RateSeconds::default(), "not yet");
-            // It looks although nobody asks again.
+            // The window is queried although no further rates are requested.
             let start = Instant::now();
             while rates
                 .latest(&reader, "eth0")
@@ -331,8 +338,8 @@ mod tests {
                 assert!(start.elapsed() < Duration::from_secs(60));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            // Those that ask together share a look. The time is taken before they ask, because
-            // the interface is followed for a time that begins when it is asked for.
+            // Concurrent requests share a query. The time is taken before them, because the
+            // interface is followed for a time that begins with the last request.
             let start = Instant::now();
             let (one, other) = tokio::join!(asked(), asked());
             assert!(Arc::ptr_eq(&one["eth0"], &other["eth0"]));
@@ -340,14 +347,14 @@ mod tests {
                 assert!(start.elapsed() < Duration::from_secs(60));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            assert!(start.elapsed() > rates.interest);
+            assert!(start.elapsed() > rates.follow_time);
             let again = asked().await;
             assert_eq!(
                 again["eth0"].seconds,
                 RateSeconds::default(),
-                "from the beginning"
+                "rates start again"
             );
-            // There is an end to what is followed at once.
+            // The number of interfaces that are followed at once is limited.
             let many = (0..2 * MOST).map(|n| format!("veth{n}")).collect();
             rates.recent(&reader, many).await;
             assert_eq!(rates.followed().len(), MOST);

@@ -43,26 +43,26 @@ use crate::config;
 use crate::process::log::RateLimit;
 use crate::process::panics;
 
-/// Connections at once on TCP. With those of the unix socket they are far fewer
+/// Most connections at once on TCP. Together with those of the unix socket they are far fewer
 /// than the 1024 descriptors a process usually has.
 const TCP: usize = 320;
-/// Of these for one peer. A thousand questions a second about the current window
-/// are 250 at a time, and all may come through one proxy.
+/// Most of these for one peer. A thousand queries a second about the current window take 250
+/// connections at a time, and all may come through one proxy.
 const PEER: usize = 288;
-/// Connections at once on the unix socket.
+/// Most connections at once on the unix socket.
 const UNIX: usize = 288;
 /// How long a request's head may take.
 const HEAD_TIME: Duration = Duration::from_secs(5);
-/// How large it may be.
+/// Largest size of a request's head.
 const HEAD_BYTES: usize = 16 << 10;
-/// How many headers it may have.
+/// Most headers of a request.
 const HEADERS: usize = 64;
 /// How long a connection may last: one request and its answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(15);
 /// How long to wait after a connection could not be accepted.
 const RECOVERY: Duration = Duration::from_millis(100);
 /// The answer to a peer that has too many requests in progress.
-const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
     Content-Type: application/json\r\n\r\n\
     {\"error\":\"too many requests from this address are in progress\"}";
 
@@ -81,7 +81,7 @@ struct Shared {
     changed: Notify,
     /// Protects the TCP listeners; the unix socket has file permissions.
     protection: ArcSwapOption<Protection>,
-    /// Names by which the agent may be asked over loopback.
+    /// Host names that are accepted over loopback.
     hosts: ArcSwap<Hosts>,
     tcp: Arc<Permits>,
     unix: Arc<Permits>,
@@ -147,7 +147,7 @@ impl Server {
         self.listeners.iter().filter_map(address).collect()
     }
 
-    /// Prepares another configuration: binds its ports, changes nothing else.
+    /// Prepares another configuration. Its ports are bound; nothing else changes.
     pub fn prepare(&self, config: &config::Export) -> anyhow::Result<PreparedServer> {
         let before = self.shared.protection.load_full();
         let protection = config.web_config.as_deref();
@@ -189,7 +189,7 @@ impl Server {
 }
 
 impl Shared {
-    /// Runs one task for each listener, and follows changes of the listeners.
+    /// Runs one task for each listener, and updates the tasks when the listeners change.
     async fn listen(self: &Arc<Self>) {
         let mut tasks = JoinSet::new();
         let mut open: Vec<(Listener, AbortHandle)> = Vec::new();
@@ -287,7 +287,7 @@ impl Accept for tokio::net::UnixListener {
 struct Guard {
     /// The protection and the policy when the connection was accepted.
     protection: Option<(Arc<Protection>, Arc<WebPolicy>)>,
-    /// Names by which the agent may be asked; only for connections over loopback.
+    /// Host names that are accepted; only for connections over loopback.
     hosts: Option<Arc<Hosts>>,
     peer: IpAddr,
 }
@@ -328,7 +328,7 @@ async fn accept(
                     }
                     // A client that expects TLS could not read the refusal.
                     None if guard.is_some_and(|guard| guard.tls().is_some()) => {}
-                    None => turn_away(stream).await,
+                    None => send_refusal(stream).await,
                 }
             }
             Err(error) => {
@@ -344,9 +344,9 @@ async fn accept(
 }
 
 /// Sends the reason and closes the connection.
-async fn turn_away(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let said = poll_fn(|context| {
-        let _ = ready!(Pin::new(&mut stream).poll_write(context, TURNED_AWAY));
+async fn send_refusal(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let sent = poll_fn(|context| {
+        let _ = ready!(Pin::new(&mut stream).poll_write(context, REFUSAL));
         // If the request is left unread, the kernel may reset the connection and the
         // answer is lost.
         let mut request = [0; 1024];
@@ -355,7 +355,7 @@ async fn turn_away(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         Poll::Ready(())
     });
     // A client that does not read is not waited for.
-    let _ = timeout(GRACE, said).await;
+    let _ = timeout(GRACE, sent).await;
 }
 
 /// Serves one connection: the TLS handshake if TLS is configured, then one request.
@@ -416,7 +416,7 @@ where
     let stream = InspectWriter::new(stream, move |_: &[u8]| progress.writing());
     http1::Builder::new()
         .timer(TokioTimer::new())
-        // An open connection would hold its permit.
+        // A connection that stays open would keep its permit.
         .keep_alive(false)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES)

@@ -1,4 +1,4 @@
-//! Questions about services: which of them are meant, and the pairs that have them.
+//! Queries about services: their traffic, and the pairs that have them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub async fn service(
     let (by, view) = (lists::by(&given)?, state.shown.view());
     let top = match lists::top(&given)? {
         Some(top) => {
-            lists::of_one(&given, "top")?;
+            lists::require_interface(&given, "top")?;
             top
         }
         None => view.top,
@@ -50,7 +50,7 @@ pub async fn service(
     }))
 }
 
-/// The services that are meant, if not all.
+/// Returns the services that the request names; `None` for all.
 pub fn filter(given: &BTreeMap<String, String>) -> Result<Option<ServiceFilter>, ApiError> {
     let refuse = |message: String| Err(ApiError(StatusCode::BAD_REQUEST, message));
     match (given.get("port"), given.get("service")) {

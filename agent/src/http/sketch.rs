@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use serde::Serialize;
 
 use super::api::{Answered, ApiState, Parameters, ask, fault, parameters};
-use super::lists::of_one;
+use super::lists::require_interface;
 use crate::sketches::details::{SketchStates, states};
 use crate::traffic::question::WindowName;
 use crate::window::Window;
@@ -31,7 +31,7 @@ pub async fn sketch(
     Query(given): Parameters,
 ) -> Answered<SketchAnswer> {
     let given = parameters(given, &["interface", "window"])?;
-    of_one(&given, "sketch")?;
+    require_interface(&given, "sketch")?;
     let details = |window: &Window| window.sketches.details();
     let answers = ask(&state, &given, details).await?;
     let interfaces = answers.into_iter().map(|answered| {

@@ -1,9 +1,9 @@
 //! Databases of AS numbers and of countries, from files in the MaxMind DB format.
 //!
 //! A file is read completely when the configuration is read, and every record is decoded
-//! then. What is kept are ranges of addresses ([`Ranges`]) and the different values: the
-//! file may change or vanish afterwards, and a damaged one is noticed at once, never by a
-//! question. Adjacent networks of the same value become one range.
+//! then, so that a damaged file is noticed at once and not by a later query. Only ranges of
+//! addresses ([`Ranges`]) and the different values are kept; the file may change or vanish
+//! afterwards. Adjacent networks of the same value become one range.
 //!
 //! Of an IPv6 tree, the part that repeats the IPv4 addresses (`::ffff:0:0/96`, Teredo and
 //! 6to4) is left out: such an address has no AS and no country.
@@ -26,7 +26,7 @@ const V4_END: u128 = 1 << 32;
 /// Prefixes of IPv6 that repeat the IPv4 addresses: first address and length.
 const ALIASES: [(u128, u32); 3] = [(0xffff << 32, 96), (0x2001 << 112, 32), (0x2002 << 112, 16)];
 
-/// What is known of addresses. See the head of this module.
+/// The databases that are configured.
 #[derive(Debug, Default, PartialEq)]
 pub struct Databases {
     pub asns: Option<Asns>,
@@ -34,7 +34,7 @@ pub struct Databases {
 }
 
 impl Databases {
-    /// Says in the log what was read, and how much memory it takes.
+    /// Logs what was read, and how much memory it takes.
     pub fn log(&self) {
         if let Some(asns) = &self.asns {
             tracing::info!("lookup.asn: {}", asns.describe());
@@ -63,7 +63,7 @@ pub struct Countries {
 }
 
 impl Asns {
-    /// Reads a file. Returns what is wrong with it otherwise.
+    /// Reads a file. The error says what is wrong with it.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let mut names: HashMap<u32, Option<Arc<str>>> = HashMap::new();
         let read = read(bytes, "AS number", |record| {
@@ -74,7 +74,7 @@ impl Asns {
             }
             Some(asn)
         })?;
-        // In the order of numbers, so that one can be found.
+        // Sorted by number for the binary search.
         let mut systems: Vec<_> = names.into_iter().collect();
         systems.sort_unstable_by_key(|(asn, _)| *asn);
         let place = |asn: &u32| systems.partition_point(|(other, _)| other < asn) as u32;
@@ -115,7 +115,7 @@ impl Asns {
             .ok()
     }
 
-    /// Describes it for the log.
+    /// Describes the database for the log.
     pub fn describe(&self) -> String {
         let names = self.systems.iter().filter_map(|(_, name)| name.as_deref());
         let memory = self.ranges.memory_bytes()
@@ -130,7 +130,7 @@ impl Asns {
 }
 
 impl Countries {
-    /// Reads a file. Returns what is wrong with it otherwise.
+    /// Reads a file. The error says what is wrong with it.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let read = read(bytes, "country", |record| record.country)?;
         Ok(Self {
@@ -145,7 +145,7 @@ impl Countries {
         self.codes.get(self.ranges.number(address)? as usize)
     }
 
-    /// Describes it for the log.
+    /// Describes the database for the log.
     pub fn describe(&self) -> String {
         let (kind, count) = (&self.kind, self.codes.len());
         let memory = self.ranges.memory_bytes().div_ceil(1024);
@@ -153,16 +153,16 @@ impl Countries {
     }
 }
 
-/// What was read of a file.
+/// Contents of a file.
 struct Read<V> {
-    /// As the file calls itself.
+    /// Type of database that the file names.
     kind: String,
     values: Vec<V>,
     ranges: Ranges,
 }
 
-/// Reads all networks. `value` takes from a record what is wanted; `what` says in errors
-/// what that is.
+/// Reads all networks. `value` returns the value of a record; `what` describes such values
+/// in errors.
 fn read<V: Clone + Eq + std::hash::Hash>(
     bytes: &[u8],
     what: &str,
@@ -188,7 +188,8 @@ fn read<V: Clone + Eq + std::hash::Hash>(
             (IpAddr::V4(_), IpAddr::V6(_)) => 0,
             (IpAddr::V6(_), _) => 128,
         };
-        // The addresses after the first one; all IPv4 addresses if a part of IPv6 has them.
+        // Mask of the addresses after the first one. If the record belongs to an IPv6 network
+        // that contains all IPv4 addresses, these are all of them.
         let others = match bits {
             0 => u128::from(u32::MAX),
             _ => mask(bits - u32::from(network.prefix())),
@@ -251,7 +252,7 @@ fn read<V: Clone + Eq + std::hash::Hash>(
     })
 }
 
-/// The last `bits` bits.
+/// A mask of the last `bits` bits.
 fn mask(bits: u32) -> u128 {
     match bits {
         0 => 0,
@@ -259,7 +260,8 @@ fn mask(bits: u32) -> u128 {
     }
 }
 
-/// Returns the last address of the prefix that repeats IPv4 addresses, if this is one of it.
+/// If the address is in a prefix that repeats the IPv4 addresses, returns the last address
+/// of that prefix.
 fn alias(address: u128) -> Option<u128> {
     let holds = |(first, length): &&(u128, u32)| {
         let hosts = mask(128 - length);

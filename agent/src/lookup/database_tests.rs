@@ -1,4 +1,4 @@
-//! Both layouts, all sizes of records, and files that are damaged in every way.
+//! Tests of both layouts, all record sizes, and damaged files.
 
 use super::database::{Asns, Countries};
 use super::testing::{Layout, Value, database, geolite_asn, geolite_country, ipinfo};
@@ -70,7 +70,7 @@ fn every_size_of_records_and_both_kinds_of_trees_are_read() {
 }
 
 #[test]
-fn the_layout_of_ipinfo_serves_both() {
+fn a_file_of_ipinfo_has_as_numbers_and_countries() {
     let networks = [
         ("10.0.0.0/8", ipinfo("AS64496", "Example", "DE")),
         ("2001:db8::/32", ipinfo("", "", "FR")),
@@ -96,7 +96,7 @@ fn the_layout_of_ipinfo_serves_both() {
 }
 
 #[test]
-fn a_file_of_another_kind_is_named() {
+fn the_error_names_the_kind_of_a_wrong_file() {
     let countries = [("10.0.0.0/8", geolite_country("US"))];
     let file = database(layout("GeoLite2-Country", 24, 4), &countries);
     let error = Asns::read(&file).unwrap_err();
@@ -115,8 +115,8 @@ fn a_file_of_another_kind_is_named() {
     }
 }
 
-/// All addresses around the networks of the files above.
-fn ask_all(read: &Asns) {
+/// Looks up addresses inside and outside of the networks of the files above.
+fn look_up_all(read: &Asns) {
     for text in [
         "10.0.0.1",
         "11.0.0.1",
@@ -132,7 +132,7 @@ fn ask_all(read: &Asns) {
 }
 
 #[test]
-fn a_file_that_is_cut_or_changed_anywhere_is_refused_or_read_as_it_is() {
+fn a_truncated_or_damaged_file_causes_no_panic() {
     let country = database(
         layout("GeoLite2-Country", 24, 4),
         &[("10.0.0.0/8", geolite_country("US"))],
@@ -141,21 +141,21 @@ fn a_file_that_is_cut_or_changed_anywhere_is_refused_or_read_as_it_is() {
     for file in [&v4, &v6] {
         for length in 0..file.len() {
             if let Ok(read) = Asns::read(&file[..length]) {
-                ask_all(&read);
+                look_up_all(&read);
             }
         }
     }
     for length in 0..country.len() {
         let _ = Countries::read(&country[..length]);
     }
-    // A changed tree of IPv6 can have very many networks, which takes a while to find out.
+    // A damaged IPv6 tree can have very many networks, which take a while to read.
     for (file, step) in [(&v4, 1), (&v6, 7)] {
         for at in (0..file.len()).step_by(step) {
             for bit in 0..8 {
                 let mut other = file.clone();
                 other[at] ^= 1 << bit;
                 if let Ok(read) = Asns::read(&other) {
-                    ask_all(&read);
+                    look_up_all(&read);
                 }
             }
         }
@@ -169,9 +169,9 @@ fn a_file_that_is_cut_or_changed_anywhere_is_refused_or_read_as_it_is() {
     }
 }
 
-/// Every path through the tree ends only after 32 bits, in a circle of nodes.
+/// The nodes form a cycle, so every path through the tree ends only after 32 bits.
 #[test]
-fn a_tree_without_an_end_is_refused() {
+fn a_tree_with_a_cycle_is_refused() {
     let mut file = asns(24, 4);
     let nodes = file.windows(16).position(|bytes| bytes == [0; 16]).unwrap();
     file[..nodes].fill(0);

@@ -12,12 +12,12 @@ const MAX_NAME: usize = 253;
 /// Most pointers that are followed in a name.
 const MAX_JUMPS: usize = 16;
 
-/// Why a message is no answer.
+/// Why a message gives no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// It belongs to another question, or is no message.
+    /// It belongs to another question, or is not a DNS answer.
     Foreign,
-    /// The server cannot say.
+    /// The server reports an error, or its answer is incomplete.
     Failed,
 }
 
@@ -54,8 +54,8 @@ pub fn question(id: u16, address: IpAddr) -> Vec<u8> {
     message
 }
 
-/// Reads the name in the answer to `question`. `None` if there is certainly none, or none
-/// that can be a host's.
+/// Reads the name in the answer to `question`. `None` if the address has no name, or one that
+/// is not valid for a host.
 pub fn answer(question: &[u8], message: &[u8]) -> Result<Option<String>, Unanswered> {
     use Unanswered::{Failed, Foreign};
     let head = message.get(..HEADER).ok_or(Foreign)?;
@@ -68,7 +68,7 @@ pub fn answer(question: &[u8], message: &[u8]) -> Result<Option<String>, Unanswe
     }
     let code = head[3] & 15;
     if code != 0 && code != 3 {
-        // Some servers leave the question out then.
+        // Checked before the question, which some servers leave out of such an answer.
         return Err(Failed);
     }
     if !repeats {
@@ -78,7 +78,7 @@ pub fn answer(question: &[u8], message: &[u8]) -> Result<Option<String>, Unanswe
         return Ok(None);
     }
     if head[2] & 2 != 0 {
-        // Truncated: there are more names than anybody wants to see.
+        // Truncated: the address has too many names.
         return Err(Failed);
     }
     let count = u16::from_be_bytes([head[6], head[7]]);
@@ -92,7 +92,7 @@ pub fn answer(question: &[u8], message: &[u8]) -> Result<Option<String>, Unanswe
         if fixed[..4] == PTR {
             return Ok(name(message, data));
         }
-        // Aliases come before the name that they lead to.
+        // Aliases come before the name that they refer to.
         at = data + length;
     }
     Ok(None)
@@ -110,8 +110,8 @@ fn skip_name(message: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Reads a name of a host. `None` if it is none: whoever controls an address chooses its
-/// name, and may choose anything.
+/// Reads a host name. `None` if it is not valid: the owner of an address may give it any
+/// name.
 fn name(message: &[u8], mut at: usize) -> Option<String> {
     let (mut name, mut jumps) = (String::new(), 0);
     loop {
@@ -175,7 +175,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_name_of_an_address_is_asked_and_read() {
+    fn a_question_is_built_and_its_answer_is_read() {
         let v4 = question(7, [192, 0, 2, 5].into());
         assert_eq!(
             v4[HEADER..],
@@ -203,7 +203,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_question_or_can_be_no_name_is_left_out() {
+    fn answers_to_other_questions_and_invalid_names_are_rejected() {
         let asked = question(7, [192, 0, 2, 5].into());
         let good = |asked: &[u8]| reply(asked, 0, &[(12, encoded("a.example"))]);
         for other in [
@@ -225,7 +225,7 @@ pub mod tests {
     }
 
     #[test]
-    fn no_message_is_too_short_or_too_strange() {
+    fn truncated_and_damaged_messages_cause_no_panic() {
         let asked = question(7, [192, 0, 2, 5].into());
         let whole = reply(
             &asked,

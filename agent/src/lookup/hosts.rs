@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Reads lines of an address and its names; the first name counts, and of several lines for
-/// an address the first.
+/// Reads lines with an address and its names. The first name in the first line of an address
+/// is used.
 pub fn parse(text: &str) -> HashMap<IpAddr, Arc<str>> {
     let mut hosts = HashMap::new();
     for line in text.lines() {
@@ -24,7 +24,7 @@ pub fn name_servers(text: &str) -> Vec<IpAddr> {
     let server = |line: &str| {
         let mut words = line.split_whitespace();
         words.next().filter(|word| *word == "nameserver")?;
-        // Without the interface of a link-local address, which is not reachable then.
+        // A link-local address with an interface (`fe80::1%eth0`) is left out.
         words.next()?.parse().ok()
     };
     text.lines().filter_map(server).collect()
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_the_system_are_understood() {
+    fn files_of_the_system_are_parsed() {
         let hosts = parse(
             "# 10.0.0.9 no\n10.0.0.1\tweb web.example # x\n::1 localhost\nx y\n10.0.0.1 b\n10.0.0.2\n",
         );

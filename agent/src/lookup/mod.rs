@@ -1,5 +1,5 @@
-//! What is known of addresses from elsewhere: their AS and country, from databases in
-//! files, and their host names, from name servers.
+//! Information about addresses that packets do not contain: AS and country, from database
+//! files, and host names, from name servers.
 //!
 //! | module | holds |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | [`resolver`] | host names: queue, threads, cache |
 //! | [`dns`], [`server`], [`hosts`] | messages, a name server, files of the system |
 //!
-//! [`Lookup`] is one for the whole agent. A reload changes what it holds, at once for all
+//! The whole agent shares one [`Lookup`]. A reload replaces its sources at once for all
 //! windows.
 
 pub mod database;
@@ -34,19 +34,19 @@ use database::Databases;
 pub use record::parse_asn;
 use resolver::Resolver;
 
-/// What is looked up, now and after the next reload.
+/// Looks up addresses in sources that a reload may replace.
 pub struct Lookup {
     sources: ArcSwap<Sources>,
 }
 
-/// Where it is looked up.
+/// The databases and the resolver in use.
 #[derive(Default)]
 pub struct Sources {
     databases: Arc<Databases>,
     resolver: Option<Arc<Resolver>>,
 }
 
-/// What is known of an address. Nothing of it is if nothing is configured.
+/// What is known of an address. All fields are `None` if no look-ups are configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,8 +61,8 @@ pub struct AddressInfo {
 }
 
 impl Lookup {
-    /// Looks up in these databases, and asks these name servers if there are any: an empty
-    /// list for those of the system.
+    /// Looks up addresses in these databases, and their host names at these name servers: an
+    /// empty list for those of the system, `None` for no host names.
     pub fn new(databases: Arc<Databases>, servers: Option<Vec<SocketAddr>>) -> Arc<Self> {
         let lookup = Self {
             sources: ArcSwap::default(),
@@ -76,8 +76,7 @@ impl Lookup {
         Self::new(Arc::default(), None)
     }
 
-    /// Looks up in others from now on. Host names that are known stay known, if the same
-    /// servers are asked.
+    /// Replaces the sources. Known host names are kept if the name servers are the same.
     pub fn adopt(&self, databases: Arc<Databases>, servers: Option<Vec<SocketAddr>>) {
         let before = self.sources.load();
         if before.databases != databases {
@@ -97,7 +96,7 @@ impl Lookup {
         }));
     }
 
-    /// Where is looked up now.
+    /// The sources in use.
     pub fn sources(&self) -> Arc<Sources> {
         self.sources.load_full()
     }
@@ -112,7 +111,6 @@ fn start(servers: Vec<SocketAddr>) -> Option<Arc<Resolver>> {
 }
 
 impl Sources {
-    /// The databases.
     pub fn databases(&self) -> &Databases {
         &self.databases
     }
@@ -141,7 +139,7 @@ impl Sources {
         }
     }
 
-    /// Returns all that is known of an address. Asks for its host name in the background.
+    /// Returns all that is known of an address. Its host name is looked up in the background.
     pub fn info(&self, address: IpAddr) -> AddressInfo {
         let host = self.resolver.as_ref();
         let host = host.and_then(|resolver| resolver.name(address));
@@ -151,7 +149,8 @@ impl Sources {
         }
     }
 
-    /// Waits for host names that were asked for. Returns at once if none are looked up.
+    /// Waits until all requested host names are looked up, for `timeout` at most. Returns at
+    /// once if host names are not looked up.
     pub fn wait(&self, timeout: Duration) {
         if let Some(resolver) = &self.resolver {
             resolver.wait(timeout);
@@ -165,8 +164,8 @@ impl Sources {
 }
 
 impl AddressInfo {
-    /// Formats an address with the name of its network and with what is known of it, as far
-    /// as there is anything.
+    /// Formats an address with the name of its network, if it has one, and with what is known
+    /// of it.
     pub fn show(&self, address: impl std::fmt::Display, name: Option<&str>) -> String {
         let (host, asn) = (self.host.as_deref(), self.asn_text());
         let parts = [name, host, asn.as_deref(), self.country.as_deref()];

@@ -34,7 +34,7 @@ impl<A: Copy + Ord> Starts<A> {
         }
     }
 
-    /// Looks an address up in the ranges `from` to `to`.
+    /// Looks up an address in the ranges `from` to `to`.
     fn number(&self, address: A, from: usize, to: usize) -> Option<u32> {
         let before = self.starts[from..to].partition_point(|start| *start <= address);
         let at = (from + before).checked_sub(1)?;
@@ -83,7 +83,7 @@ impl Ranges {
         self
     }
 
-    /// The same with other numbers, by the numbers before.
+    /// Replaces each number by the entry of `numbers` at this index.
     pub fn renumbered(mut self, numbers: &[u32]) -> Self {
         let v4 = self.v4.numbers.iter_mut();
         for number in v4.chain(&mut self.v6.numbers) {
@@ -119,7 +119,7 @@ impl Ranges {
         v4.chain(v6)
     }
 
-    /// Bytes that it takes.
+    /// Size in memory.
     pub fn memory_bytes(&self) -> usize {
         let index = self.index.capacity() * size_of::<u32>();
         self.v4.memory_bytes() + self.v6.memory_bytes() + index

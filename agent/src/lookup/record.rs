@@ -6,8 +6,8 @@
 //! | its name | `autonomous_system_organization` | `as_name`, or `name` |
 //! | country | `country.iso_code` | `country_code`, or `country` if that is a code |
 //!
-//! Fields are read as they come, without a copy of others, so that a record of a damaged
-//! file takes no more time than its bytes.
+//! Fields are read in order and unknown ones are skipped without a copy, so that the time for
+//! a record of a damaged file is limited by its size.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 /// Longest name of an AS that is kept, in characters.
 const MAX_NAME: usize = 64;
 
-/// What is read of a record.
+/// The fields of a record that are used.
 #[derive(Debug, Default)]
 pub struct Record {
     pub asn: Option<u32>,
@@ -77,7 +77,7 @@ impl<'de> Visitor<'de> for RecordVisitor {
     }
 }
 
-/// A text that is understood or not; an empty one is none.
+/// A string parsed as `T`; `None` if it is not valid.
 struct Text<T>(Option<T>);
 
 impl<'de, T: FromStr> Deserialize<'de> for Text<T> {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_written_with_as_before_it() {
+    fn an_as_number_is_parsed_only_with_its_prefix() {
         assert_eq!(parse_asn("AS64496"), Some(64496));
         assert_eq!(parse_asn("as4294967295"), Some(u32::MAX));
         for text in [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn both_layouts_are_understood() {
+    fn both_layouts_are_parsed() {
         for (json, expected) in [
             (
                 r#"{"autonomous_system_number":64496,"autonomous_system_organization":" Example "}"#,

@@ -1,10 +1,10 @@
 //! Host names of addresses, by reverse look-ups in the background.
 //!
-//! A question is answered from a cache at once. What is not there is put into a queue; a
-//! few threads look it up, in `/etc/hosts` and then by DNS, and the next answer has it. The
-//! queue, the cache and the number of questions per second are limited; who exceeds the
-//! queue is asked for by a later answer. Nobody waits for these threads, not even the end
-//! of the agent.
+//! A name is returned from a cache at once. An address that is not in the cache is put into a
+//! queue; a few threads look it up, in `/etc/hosts` and then by DNS, and later calls return
+//! its name. The queue, the cache and the number of queries per second are limited; an address
+//! that does not fit the queue is added by a later call. Only [`Resolver::wait`] waits for
+//! these threads; the end of the agent does not.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -22,17 +22,18 @@ const THREADS: usize = 4;
 const MAX_WAITING: usize = 1024;
 /// Most addresses in the cache, which takes some 200 bytes for each.
 const MAX_KNOWN: usize = 16_384;
-/// Pause between two questions to name servers, of all threads together: 100 per second.
+/// Pause between two queries to name servers, of all threads together: 100 per second.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long a name server has for an answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How often is asked, in turn if there are several servers.
+/// Least number of queries for an address. They go to the servers in turn, and at least one to
+/// each of the first three servers.
 const TRIES: usize = 2;
 /// How long a name is used.
 const NAME_LASTS: Duration = Duration::from_secs(3600);
-/// How long nothing is asked about an address that has no name.
+/// How long an address without a name is not looked up again.
 const NO_NAME_LASTS: Duration = Duration::from_secs(600);
-/// How long nothing is asked about an address after no server has answered.
+/// How long an address is not looked up again if no server has answered.
 const FAILURE_LASTS: Duration = Duration::from_secs(60);
 /// How long files of the system are used before they are read again.
 const FILES_LAST: Duration = Duration::from_secs(30);
@@ -50,9 +51,9 @@ struct Shared {
     /// Empty for those of the system.
     servers: Vec<SocketAddr>,
     state: Mutex<State>,
-    /// There is something in the queue, or it is the end.
+    /// Notified when an address was queued or the resolver was dropped.
     work: Condvar,
-    /// Nothing waits any more.
+    /// Notified when no address waits any longer.
     idle: Condvar,
     files: Mutex<Option<Files>>,
 }
@@ -60,12 +61,12 @@ struct Shared {
 #[derive(Default)]
 struct State {
     known: HashMap<IpAddr, CachedName>,
-    /// The addresses in `known`, the oldest first.
+    /// The addresses in `known`, in the order in which they were added.
     order: VecDeque<IpAddr>,
     queue: VecDeque<IpAddr>,
-    /// Those in the queue and those that are being looked up.
+    /// Addresses in the queue, and those that are being looked up.
     waiting: HashSet<IpAddr>,
-    /// When the next question may be sent.
+    /// When the next query may be sent.
     next: Option<Instant>,
     ended: bool,
 }
@@ -75,14 +76,14 @@ struct CachedName {
     until: Instant,
 }
 
-/// Files of the system, as they were a moment ago.
+/// Contents of the files of the system, and when they were read.
 struct Files {
     read: Instant,
     hosts: HashMap<IpAddr, Arc<str>>,
     servers: Vec<SocketAddr>,
 }
 
-/// What a look-up has found.
+/// Result of a look-up.
 enum Found {
     Name(Arc<str>),
     Nothing,
@@ -95,8 +96,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Resolver {
-    /// Starts threads that ask these name servers; those of `/etc/resolv.conf` if it is
-    /// empty.
+    /// Starts threads that query these name servers; those of `/etc/resolv.conf` if the list
+    /// is empty.
     pub fn start(servers: Vec<SocketAddr>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             servers,
@@ -120,8 +121,8 @@ impl Resolver {
         &self.shared.servers
     }
 
-    /// Returns the name of an address, if it is known. Asks for it in the background if it
-    /// is not known, or was found out long ago.
+    /// Returns the name of an address, if it is known. It is looked up in the background if
+    /// it is unknown or outdated.
     pub fn name(&self, address: IpAddr) -> Option<Arc<str>> {
         if address.is_unspecified() || address.is_multicast() {
             return None;
@@ -138,7 +139,7 @@ impl Resolver {
         name
     }
 
-    /// Waits until all that was asked for has been looked up, or the time is over.
+    /// Waits until all queued addresses have been looked up, for `timeout` at most.
     pub fn wait(&self, timeout: Duration) {
         let state = locked(&self.shared.state);
         let is_busy = |state: &mut State| !state.waiting.is_empty();
@@ -155,7 +156,7 @@ impl Drop for Resolver {
 }
 
 impl Shared {
-    /// Looks up what is in the queue until the end.
+    /// Looks up queued addresses until the resolver is dropped.
     fn work(&self) {
         while let Some(address) = self.next() {
             let found = panic::catch_unwind(AssertUnwindSafe(|| self.find(address)));
@@ -197,7 +198,7 @@ impl Shared {
         Found::Failed
     }
 
-    /// The name that the system gives an address, and the name servers to ask.
+    /// Returns the name of an address in `/etc/hosts`, and the name servers to query.
     fn files(&self, address: IpAddr) -> (Option<Arc<str>>, Vec<SocketAddr>) {
         let mut files = locked(&self.files);
         let is_old = |files: &Files| files.read.elapsed() > FILES_LAST;
@@ -219,7 +220,7 @@ impl Shared {
         }
     }
 
-    /// How long to wait before the next question.
+    /// Returns how long to wait before the next query.
     fn pause(&self) -> Duration {
         let now = Instant::now();
         let mut state = locked(&self.state);
@@ -229,7 +230,7 @@ impl Shared {
     }
 }
 
-/// The text of a file; none if it cannot be read.
+/// Returns the text of a file; empty if it cannot be read.
 fn text(path: &str) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(path) {
@@ -245,7 +246,7 @@ impl State {
         let (name, lasts) = match found {
             Found::Name(name) => (Some(name), NAME_LASTS),
             Found::Nothing => (None, NO_NAME_LASTS),
-            // The name from before is better than none.
+            // The previous name is kept.
             Found::Failed => (before.and_then(|known| known.name.clone()), FAILURE_LASTS),
         };
         let until = Instant::now() + lasts;
@@ -272,7 +273,8 @@ mod tests {
     use super::*;
     use crate::lookup::dns::tests::{encoded, reply};
 
-    /// A name server on loopback that answers with `name`, or never; how often it was asked.
+    /// Starts a name server on loopback that answers with `name`; it never answers for `None`,
+    /// and that there is no name for an empty one. Returns its address and its number of queries.
     fn serve(name: Option<&'static str>) -> (SocketAddr, Arc<AtomicUsize>) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let at = socket.local_addr().unwrap();
@@ -288,7 +290,7 @@ mod tests {
                     Some("") => reply(question, 3, &[]),
                     Some(name) => reply(question, 0, &[(12, encoded(name))]),
                 };
-                // A lie under another number comes first.
+                // A forged answer with another id comes first.
                 let mut other = answer.clone();
                 other[0] ^= 1;
                 socket.send_to(&other, from).unwrap();
@@ -304,17 +306,17 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_asked_for_once_and_then_known() {
+    fn a_name_is_queried_once_and_then_cached() {
         let (server, asked) = serve(Some("web.example"));
         let resolver = Resolver::start(vec![server]).unwrap();
-        assert_eq!(resolver.name(address(1)), None, "nobody waits for it");
+        assert_eq!(resolver.name(address(1)), None, "the call does not wait");
         resolver.wait(Duration::from_secs(10));
         for _ in 0..3 {
             assert_eq!(resolver.name(address(1)).as_deref(), Some("web.example"));
         }
         resolver.wait(Duration::from_secs(10));
         assert_eq!(asked.load(Relaxed), 1);
-        // What the system knows is not asked for.
+        // Names in /etc/hosts are not queried.
         let own: IpAddr = [127, 0, 0, 1].into();
         assert!(hosts::parse(&text(HOSTS)).contains_key(&own));
         resolver.name(own);
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn that_there_is_no_name_is_known_as_well() {
+    fn a_missing_name_is_cached_as_well() {
         let (server, asked) = serve(Some(""));
         let resolver = Resolver::start(vec![server]).unwrap();
         for _ in 0..3 {
@@ -332,7 +334,7 @@ mod tests {
             resolver.wait(Duration::from_secs(10));
         }
         assert_eq!(asked.load(Relaxed), 1);
-        // Nobody is asked for these.
+        // These addresses are never queried.
         for useless in ["0.0.0.0", "::", "224.0.0.1", "ff02::1"] {
             resolver.name(useless.parse().unwrap());
         }
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_never_answers_holds_up_nobody() {
+    fn a_server_that_never_answers_delays_no_caller() {
         let ((silent, asked), (other, _)) = (serve(None), serve(Some("web.example")));
         let resolver = Resolver::start(vec![silent, other]).unwrap();
         let start = Instant::now();
@@ -351,9 +353,9 @@ mod tests {
         assert!(start.elapsed() < TIMEOUT, "{:?}", start.elapsed());
         {
             let state = locked(&resolver.shared.state);
-            assert_eq!(state.waiting.len(), MAX_WAITING, "the queue has an end");
+            assert_eq!(state.waiting.len(), MAX_WAITING, "the queue is limited");
         }
-        // The second server is asked when the first one has had its time.
+        // The second server is queried after the timeout of the first one.
         let known = || {
             (0..4)
                 .filter(|n| resolver.name(address(*n)).is_some())
@@ -369,7 +371,10 @@ mod tests {
         let start = Instant::now();
         let shared = Arc::downgrade(&resolver.shared);
         drop(resolver);
-        assert!(start.elapsed() < Duration::from_millis(500), "nobody waits");
+        assert!(
+            start.elapsed() < Duration::from_millis(500),
+            "dropping it does not wait"
+        );
         while shared.strong_count() > 0 {
             assert!(start.elapsed() < 10 * TIMEOUT, "its threads end");
             thread::sleep(Duration::from_millis(20));
@@ -377,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_limited_per_second() {
+    fn queries_are_limited_per_second() {
         let (server, asked) = serve(Some("web.example"));
         let resolver = Resolver::start(vec![server]).unwrap();
         let start = Instant::now();
@@ -389,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_and_a_failure_keeps_what_was_known() {
+    fn the_oldest_names_are_removed_and_a_failure_keeps_a_known_name() {
         let mut state = State::default();
         state.note(address(0), Found::Name("a.example".into()));
         state.note(address(0), Found::Failed);

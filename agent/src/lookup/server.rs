@@ -1,4 +1,4 @@
-//! Asks a name server for the name of an address.
+//! Queries a name server for the name of an address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -8,11 +8,11 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::dns::{self, Unanswered};
 
-/// Largest message that comes over UDP.
+/// Largest answer that is accepted.
 const MAX_MESSAGE: usize = 4096;
 
-/// Asks for the name of an address. `None` if the server says that there is none. An error
-/// if it says nothing within `timeout`, or cannot say.
+/// Queries the name of an address. `None` if the server answers that there is none. An error
+/// if it does not answer within `timeout`, or reports an error.
 pub fn ask(server: SocketAddr, address: IpAddr, timeout: Duration) -> io::Result<Option<String>> {
     let deadline = Instant::now() + timeout;
     let mut id = [0; 2];
@@ -22,7 +22,7 @@ pub fn ask(server: SocketAddr, address: IpAddr, timeout: Duration) -> io::Result
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // A port that nobody can guess, which only this server can send to.
+    // The port is random, and only this server can send to it.
     let socket = UdpSocket::bind((own, 0))?;
     socket.connect(server)?;
     socket.send(&question)?;

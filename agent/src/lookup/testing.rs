@@ -126,7 +126,7 @@ pub fn database(layout: Layout, networks: &[(&str, Value)]) -> Vec<u8> {
     file
 }
 
-/// The bits of a network, aligned to the left of so many as the tree is deep, and their
+/// Returns the bits of a network on its path through the tree, aligned to the left, and their
 /// number.
 fn bits(network: IpNet, is_v6: bool) -> (u128, u32) {
     let length = u32::from(network.prefix_len());

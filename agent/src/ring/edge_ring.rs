@@ -142,7 +142,7 @@ impl RingReader {
         Ok(slots.len() - before)
     }
 
-    /// Discards everything in the ring. Returns how many edges that were.
+    /// Discards all slots in the ring and set aside. Returns the number of edges.
     pub fn abandon(&mut self) -> u64 {
         let Ok(left) = self.ring.read_chunk(self.ring.slots()) else {
             return 0;
@@ -182,9 +182,10 @@ mod tests {
         slots.len()
     }
 
-    /// What is set aside makes room, comes first and in order, and is never half an edge.
+    /// Slots that are set aside make room, are read first and in order, and never end within an
+    /// edge.
     #[test]
-    fn what_is_set_aside_is_read_before_what_comes_later() {
+    fn slots_that_are_set_aside_are_read_before_later_ones() {
         let (mut writer, mut reader) = ring(64, thread::current(), 16);
         for round in 0..16 {
             assert_eq!(
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(push(&mut writer, 0..10), 0);
         reader.set_aside();
         assert_eq!(push(&mut writer, 10..20), 0);
-        assert_eq!(reader.abandon(), 20, "edges of both");
+        assert_eq!(reader.abandon(), 20, "edges set aside and in the ring");
         assert_eq!(reader.used(), 0);
     }
 }

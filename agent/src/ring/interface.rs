@@ -157,7 +157,7 @@ impl Interface {
         cut: Cut,
         pause: &mut dyn FnMut(&mut RingReader),
     ) -> anyhow::Result<Progress> {
-        // Read before the ring: nothing is written after it.
+        // Read before the ring is, because nothing is written after the writer has gone.
         let ended = self.ring.has_ended();
         let full = self.ring.full_batch();
         let used = self.ring.used().min(full * run.most_batches());
@@ -264,10 +264,10 @@ impl Interface {
         Ok(())
     }
 
-    /// Ends the interface after its last packet. With `goes_on`, the next run resumes its window,
-    /// which is not reported as ended.
-    pub fn end(mut self, goes_on: bool) -> anyhow::Result<Ended> {
-        if goes_on {
+    /// Ends the interface after its last packet. With `is_resumed`, the next run resumes its
+    /// window, which is not reported as ended.
+    pub fn end(mut self, is_resumed: bool) -> anyhow::Result<Ended> {
+        if is_resumed {
             self.windows.forget_listener();
         }
         let stored = self.windows.close()?;

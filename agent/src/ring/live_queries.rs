@@ -17,7 +17,7 @@ use crate::window::windows::Windows;
 pub const PAUSE: Duration = Duration::from_millis(250);
 /// How long packets may wait for a round: a small part of the time in which the rings fill up.
 const ROUND: Duration = Duration::from_millis(25);
-/// In the long run queries take at most this part of the worker's time: one in so many.
+/// On average, queries take at most one part in this many of the worker's time.
 const SHARE: u32 = 10;
 
 /// A query that waits for the next round.
@@ -29,7 +29,7 @@ pub struct LiveQuery {
     _permit: OwnedSemaphorePermit,
 }
 
-/// The function of a query, whatever its result is.
+/// The function of a query, with any type of result.
 trait Job: Send {
     /// Calls the function for these interfaces and sends the results.
     fn run(self: Box<Self>, interfaces: &mut dyn Iterator<Item = &Windows>);
@@ -159,21 +159,21 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_looked_at_when_someone_asks_and_not_too_often() {
+    fn a_query_runs_at_once_and_the_next_one_after_a_pause() {
         let (interface, ..) = interface(LONG, 4096);
         let interfaces = [interface.windows()];
         let mut queries = LiveQueries::default();
-        assert!(queries.due().is_none(), "nobody asks");
+        assert!(queries.due().is_none(), "no query waits");
         let ask = |queries: &mut LiveQueries, at: &str| {
             let (query, seen) = query(at, |windows| windows.interface().to_owned());
             queries.add(query);
             seen
         };
         let mut first = ask(&mut queries, "eth0");
-        let mut nobody = ask(&mut queries, "eth1");
+        let mut unknown = ask(&mut queries, "eth1");
         queries.run_due(&interfaces);
         assert_eq!(first.try_recv().unwrap(), ["eth0"], "at once");
-        assert!(nobody.try_recv().unwrap().is_empty(), "no such interface");
+        assert!(unknown.try_recv().unwrap().is_empty(), "no such interface");
         let mut second = ask(&mut queries, "eth0");
         assert!(!queries.is_due(), "not yet");
         thread::sleep(PAUSE);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_that_take_long_wait_longer_for_the_next() {
+    fn the_pause_grows_with_the_duration_of_a_round() {
         let (interface, ..) = interface(LONG, 4096);
         let interfaces = [interface.windows()];
         let mut queries = LiveQueries::default();
@@ -201,27 +201,30 @@ mod tests {
         assert!(waiting[0].try_recv().is_ok());
         assert!(
             waiting[1].try_recv().is_err(),
-            "one took all the time there is"
+            "the first query took all the time of the round"
         );
         assert!(queries.due().unwrap() - start >= 2 * ROUND * SHARE);
     }
 
     #[test]
-    fn a_look_that_nobody_waits_for_costs_nothing_and_a_fault_in_one_is_its_own() {
+    fn a_withdrawn_query_is_not_run_and_a_panic_affects_no_other_query() {
         let (interface, ..) = interface(LONG, 4096);
         let interfaces = [interface.windows()];
         let mut queries = LiveQueries::default();
-        let (withdrawn, _) = query("eth0", |_| panic!("nobody waits for it"));
+        let (withdrawn, _) = query("eth0", |_| panic!("a withdrawn query was run"));
         queries.add(withdrawn);
         let (faulty, mut nothing) = query("eth0", |windows| {
-            assert!(windows.interface().is_empty(), "a test asked for it");
+            assert!(
+                windows.interface().is_empty(),
+                "this panic is part of a test"
+            );
         });
         queries.add(faulty);
         let (query, mut seen) = query("eth0", |_| 7);
         queries.add(query);
         queries.run_due(&interfaces);
         assert!(nothing.try_recv().is_err());
-        // To tell of a fault may take all the time that there is.
+        // Reporting the panic may take all the time of a round.
         queries.run_due(&interfaces);
         assert_eq!(seen.try_recv().unwrap(), [7]);
     }

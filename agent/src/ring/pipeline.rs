@@ -40,15 +40,15 @@ use crate::window::{PacketTime, WallWindows, WindowClock};
 pub use ended::Listener;
 pub use reload::RenewalScope;
 
-/// Part of the capture buffers that rings may take: one in so many.
+/// Rings may take one part in this many of the capture buffers.
 const RING_SHARE: u64 = 4;
 /// Least number of slots of a ring.
 const LEAST_SLOTS: usize = 1024;
-/// Least memory for the sketches of a file, as long as there is that much.
+/// Least memory for the sketches of a file, if that much is left.
 const LEAST_OF_A_FILE: u64 = 128 << 10;
 
 pub enum Mode {
-    /// Interfaces that come and go and share all memory: how many there are at first, and the
+    /// Interfaces that appear and vanish and share all memory: their number at the start, and the
     /// length of windows by the clock.
     Live(usize, WindowLength),
     /// Files. Each is independent of the others, so that the same packets give the same answers.
@@ -61,8 +61,8 @@ pub enum Mode {
         on_turn: Option<OnTurn>,
         /// Whether files that have ended can still be queried.
         serve: bool,
-        /// Whether packets arrive at the speed of a capture and may be watched: then they do not
-        /// wait long for a full batch.
+        /// Whether packets arrive at the speed of a capture. Then they do not wait long for a
+        /// full batch.
         linger: bool,
         /// Whether packets are stored; otherwise they are only decoded.
         sketch: bool,
@@ -114,8 +114,8 @@ impl Pipeline {
         let (sharing, windows, cut, keep_ended) = match mode {
             Mode::Live(interfaces, _) => (interfaces, 2, Cut::Linger(config.sketch.linger()), true),
             Mode::Replay { serve, linger, .. } => {
-                // Also with a single window a file has the memory of a live window, for the same
-                // answers.
+                // A file with a single window has the memory of a live window, too, so that the
+                // answers are the same.
                 let cut = match linger {
                     true => Cut::Linger(config.sketch.linger()),
                     false => Cut::Count,
@@ -189,7 +189,7 @@ impl Pipeline {
         Arc::clone(&self.snapshot)
     }
 
-    /// Asks about windows from other threads.
+    /// Queries windows from other threads.
     pub fn reader(&self) -> Reader {
         Reader::new(self.snapshot(), self.handle.clone())
     }
@@ -275,7 +275,7 @@ impl Pipeline {
         budget.with_context(|| format!("sketch.memory_total = {total} is used up: raise it"))
     }
 
-    /// Divides buffers into so many parts from now on.
+    /// Divides buffers into this many parts from now on.
     pub fn share_out(&mut self, shares: usize) {
         self.shares = shares.max(1);
     }
@@ -342,7 +342,7 @@ impl Pipeline {
             )
         })?;
         self.granted.insert(name.into(), memory.0);
-        // This file has all of it.
+        // This file gets the whole budget.
         Ok(budget.admit().unwrap_or(budget))
     }
 
@@ -394,7 +394,7 @@ mod tests {
 
     /// A replay of many files would keep the lists of all of them otherwise.
     #[test]
-    fn a_file_that_has_ended_is_kept_only_for_those_who_ask() {
+    fn a_file_that_has_ended_is_kept_only_if_queries_are_served() {
         for serve in [false, true] {
             let mode = Mode::Replay {
                 window: None,

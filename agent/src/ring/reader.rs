@@ -1,5 +1,5 @@
-//! Asks about windows from other threads. A finished window is a value that the asking thread reads
-//! itself; only questions about a current window go to the worker.
+//! Queries windows from other threads. The calling thread reads a finished window itself; only
+//! queries about a current window go to the worker.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::window::snapshot::{InterfaceView, Snapshot};
 use crate::window::state::{Figures, WindowState};
 use crate::window::windows::Windows;
 
-/// Answers questions about the windows of all interfaces.
+/// Answers queries about the windows of all interfaces.
 #[derive(Clone)]
 pub struct Reader {
     snapshot: Arc<ArcSwap<Snapshot>>,
@@ -37,8 +37,8 @@ impl Reader {
         self.snapshot.load_full()
     }
 
-    /// Asks a window of each of these interfaces, of all for `None`. Without a window name the last
-    /// complete window is asked, or the current one as long as there is none.
+    /// Queries a window of this interface, or one of each interface for `None`. Without a window
+    /// name this is the last complete window, or the current one until there is one.
     pub async fn ask<T: Send + 'static>(
         &self,
         interface: Option<&str>,
@@ -108,7 +108,8 @@ impl Reader {
         Ok(found.into_iter().map(|(_, answered)| answered).collect())
     }
 
-    /// Has the worker run a query on the windows of an interface. `None` if it has ended or is gone.
+    /// Has the worker run a query on the windows of an interface. `None` if the
+    /// interface has ended or does not exist.
     pub async fn query<T: Send + 'static>(
         &self,
         interface: &str,
@@ -119,7 +120,7 @@ impl Reader {
         Ok(answers.pop())
     }
 
-    /// All interfaces with what is known beside their windows.
+    /// All interfaces with their figures.
     pub async fn figures(&self) -> Result<Vec<(Arc<InterfaceView>, Arc<Figures>)>, QueryError> {
         let snapshot = self.snapshot();
         let live = snapshot.interfaces.iter().filter(|one| one.ended.is_none());

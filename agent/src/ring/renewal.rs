@@ -1,4 +1,4 @@
-//! What changes in the worker and in an interface when the configuration was reloaded.
+//! What changes in the worker and in an interface when the configuration is reloaded.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -42,17 +42,18 @@ pub enum Request {
     Save(Saver),
     /// Answer this query.
     Query(LiveQuery),
-    /// End when all interfaces have ended; at the deadline, give up what is not stored.
+    /// End when all interfaces have ended; packets that are not stored at the deadline are
+    /// discarded.
     Finish(Option<Instant>),
 }
 
 /// How often a snapshot is published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
-/// LiveQueries that may wait.
+/// Most queries that may wait.
 const MOST_QUERIES: usize = 4096;
 /// How long the worker sleeps when no batch is full. A full batch or a request wakes it.
-const NAP: Duration = Duration::from_millis(50);
-/// Pause between two times that packets are moved out of the rings during a long operation.
+const IDLE_SLEEP: Duration = Duration::from_millis(50);
+/// How often packets are moved out of the rings during a long operation.
 const SET_ASIDE_EVERY: Duration = Duration::from_millis(2);
 /// How long a stop waits for a slow disk.
 const LAST_SAVES: Duration = Duration::from_secs(4);
@@ -112,8 +113,8 @@ impl WorkerHandle {
     }
 }
 
-/// The worker. [`Worker::run`] ends when it is asked to, all captures have
-/// ended and their rings are empty.
+/// The worker. [`Worker::run`] ends when this was requested, all captures have ended and their
+/// rings are empty.
 pub struct Worker {
     /// Requests of other threads.
     pub requests: Receiver<Request>,
@@ -121,9 +122,9 @@ pub struct Worker {
     pub ended: Sender<Ended>,
     /// When a batch is stored.
     pub cut: Cut,
-    /// Whether interfaces that have ended can still be asked.
+    /// Whether interfaces that have ended can still be queried.
     pub keep_ended: bool,
-    /// Whether snapshots are read.
+    /// Whether snapshots are published.
     pub publishes: bool,
     /// Whether packets are live. Then the worker continues after a panic, and moves packets out
     /// of the rings while an operation takes long.
@@ -132,13 +133,13 @@ pub struct Worker {
     pub second_thread: bool,
     /// Names of networks, if there are any.
     pub names: Option<Arc<Names>>,
-    /// What else is known of addresses.
+    /// AS, country and host names of addresses.
     pub lookup: Arc<Lookup>,
     /// The published snapshot.
     pub snapshot: Arc<ArcSwap<Snapshot>>,
 }
 
-/// What the worker is working on.
+/// State of the worker.
 #[derive(Default)]
 struct State {
     interfaces: Vec<Interface>,
@@ -151,7 +152,7 @@ struct State {
     at: Option<usize>,
     /// Saves windows, if a state directory is configured.
     saver: Option<Saver>,
-    /// When windows were last checked for being due.
+    /// When windows were last checked for due saves.
     save_looked_at: Option<Instant>,
     finish: bool,
     deadline: Option<Instant>,
@@ -166,7 +167,7 @@ impl State {
 }
 
 impl Worker {
-    /// Runs until it is asked to finish and the last capture has ended.
+    /// Runs until [`Request::Finish`] was received and the last capture has ended.
     pub fn run(mut self) -> anyhow::Result<()> {
         let mut state = State::default();
         if !self.live {
@@ -186,7 +187,7 @@ impl Worker {
         let mut watchdog = Watchdog::from_environment();
         loop {
             self.take_requests(state);
-            // Packets that wait for a full batch arrived before the query.
+            // Packets that wait for a full batch arrived before the query and are stored first.
             let queries_are_due = state.queries.is_due();
             let cut = match self.cut {
                 Cut::Linger(_) if queries_are_due => Cut::Linger(Duration::ZERO),
@@ -208,13 +209,13 @@ impl Worker {
                 return Ok(());
             }
             if !stored {
-                let nap = match self.cut {
-                    Cut::Linger(linger) => linger.min(NAP),
-                    Cut::Count => NAP,
+                let pause = match self.cut {
+                    Cut::Linger(linger) => linger.min(IDLE_SLEEP),
+                    Cut::Count => IDLE_SLEEP,
                 };
                 let due = state.queries.due();
                 let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-                thread::park_timeout(left.unwrap_or(nap).min(nap));
+                thread::park_timeout(left.unwrap_or(pause).min(pause));
             }
         }
     }
@@ -227,7 +228,7 @@ impl Worker {
             Some(interface) => interface.recover(),
             // The pause limits how often the same panic can repeat.
             None => {
-                thread::sleep(NAP);
+                thread::sleep(IDLE_SLEEP);
                 Ok(())
             }
         }
@@ -334,10 +335,10 @@ impl Worker {
             Some(saver) => save_last(saver, interface, state.deadline)?,
             None => false,
         };
-        // Only the next run can go on with it.
-        let goes_on = saved && (state.finish || stop::is_requested());
+        // Only the next run can resume the window.
+        let is_resumed = saved && (state.finish || stop::is_requested());
         let keep = self.keep_ended && !interface.is_forgotten();
-        let ended = state.interfaces.remove(at).end(goes_on)?;
+        let ended = state.interfaces.remove(at).end(is_resumed)?;
         if keep {
             state.ended.push(Arc::clone(&ended.view));
         }
@@ -412,7 +413,7 @@ fn save_due(state: &mut State) -> anyhow::Result<()> {
     };
     let now = Instant::now();
     let looked_at = state.save_looked_at;
-    if looked_at.is_some_and(|at| now.duration_since(at) < NAP) {
+    if looked_at.is_some_and(|at| now.duration_since(at) < IDLE_SLEEP) {
         return Ok(());
     }
     state.save_looked_at = Some(now);
@@ -465,7 +466,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_queries_wait_and_no_more() {
+    fn the_number_of_waiting_queries_is_limited() {
         let (requests, worker) = std::sync::mpsc::channel();
         let handle = WorkerHandle::new(requests, thread::current());
         let query = || handle.query(Vec::new(), |_| ());
@@ -473,7 +474,7 @@ mod tests {
         assert!(answers.iter().all(Result::is_ok));
         assert_eq!(query().err(), Some(QueryError::TooMany));
         drop(worker.recv().unwrap());
-        assert!(query().is_ok(), "one has gone");
+        assert!(query().is_ok(), "a query was dropped");
         drop(worker);
         assert_eq!(query().err(), Some(QueryError::WorkerGone));
     }

@@ -50,8 +50,8 @@ impl Anonymiser {
                 address(first(bits, network), length)
             }
             Self::Keyed(secret) => {
-                let turned = (0..length).filter(|at| turns(secret, bits, *at, length));
-                let mask = turned.fold(0, |mask, at| mask | bit(at));
+                let flipped = (0..length).filter(|at| is_flipped(secret, bits, *at, length));
+                let mask = flipped.fold(0, |mask, at| mask | bit(at));
                 address(bits ^ mask, length)
             }
         }
@@ -65,7 +65,7 @@ impl Anonymiser {
         let (mut bits, length) = bits(shown);
         for at in 0..length {
             // All bits before this one are already restored.
-            if turns(secret, bits, at, length) {
+            if is_flipped(secret, bits, at, length) {
                 bits ^= bit(at);
             }
         }
@@ -78,7 +78,7 @@ fn bit(at: u32) -> u128 {
 }
 
 /// Whether a bit is flipped, depending on those before it.
-fn turns(secret: &Secret, bits: u128, at: u32, length: u32) -> bool {
+fn is_flipped(secret: &Secret, bits: u128, at: u32, length: u32) -> bool {
     let before = first(bits, at);
     let place = u64::from(at) << 32 | u64::from(length);
     secret.id(&[(before >> 64) as u64, before as u64, place, 0]) & 1 == 1
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn pseudonyms_keep_prefixes_and_lead_back() {
+    fn pseudonyms_preserve_prefixes_and_can_be_reversed() {
         let keyed = Anonymiser::Keyed(Secret::from_seed(7));
         let texts = [
             "10.0.0.1",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_have_no_hosts() {
+    fn only_the_network_of_an_address_is_shown() {
         let shown = |text: &str| Anonymiser::Prefix.show(text.parse().unwrap()).to_string();
         assert_eq!(shown("10.1.2.3"), "10.1.2.0");
         assert_eq!(shown("2001:db8:1:2:3::4"), "2001:db8:1::");

@@ -70,7 +70,7 @@ pub struct FoldedPairs<N> {
     packets: Vec<(Service, u32)>,
     ids: Vec<u64>,
     fold: Fold<N>,
-    /// The service of the first packet of each pair, and where its others begin.
+    /// The service of the first packet of each pair, and the index of its latest other service.
     firsts: Vec<(Service, u32)>,
     /// Packets of other services than the first one.
     others: Vec<Other>,
@@ -82,15 +82,15 @@ struct Other {
     service: Service,
     packets: u32,
     bytes: u64,
-    /// Where the next one of the pair is.
+    /// Index of the next one of the pair.
     next: u32,
 }
 
-/// No other service.
+/// Index that stands for no other service.
 const NONE: u32 = u32::MAX;
 
-/// So many of the latest services of a pair are searched for that of a packet. A pair may have
-/// as many services as a batch has packets, so a service may occur several times.
+/// How many of the latest services of a pair are searched for the service of a packet. A pair
+/// may have as many services as a batch has packets, so a service may occur several times.
 const SEARCHED: usize = 4;
 
 /// Packets of a pair that have the same service.
@@ -152,7 +152,7 @@ impl Batch {
 
 impl Nodes {
     /// Aggregates the packets of pairs by source, destination and service, unless that is
-    /// done.
+    /// already done.
     pub fn fold(&mut self, secret: &Secret, pairs: &Pairs) {
         if !std::mem::replace(&mut self.folded, true) {
             let narrow = pairs.narrow.arrivals();
@@ -265,8 +265,8 @@ impl<N: Ends> FoldedPairs<N> {
     }
 }
 
-/// Counts a packet of a service that is not the first one of its pair, whose others are at
-/// `begin` and follow each other, latest first.
+/// Counts a packet whose service is not the first one of its pair. The other services of the
+/// pair are a linked list that starts at `begin`, the latest first.
 #[cold]
 fn add_other(others: &mut Vec<Other>, begin: &mut u32, service: Service, bytes: u32) {
     let mut at = *begin;
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_and_nothing_twice() {
+    fn every_packet_is_aggregated_exactly_once() {
         let mut batch = Batch::default();
         let secret = Secret::from_seed(1);
         let mut state = 1u64;

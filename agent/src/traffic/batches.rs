@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_bucket_has_all_that_are_not_above_it() {
+    fn buckets_are_cumulative() {
         let batches = Batches::default();
         for edges in [1, 8, 9, 20_000] {
             batches.record(edges, 1, Duration::from_millis(2));

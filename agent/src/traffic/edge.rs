@@ -164,7 +164,7 @@ pub mod tests {
     }
 
     #[test]
-    fn names_lead_back_to_addresses() {
+    fn keys_convert_back_to_addresses() {
         for pair in pairs() {
             assert_eq!(Pair::of_name(pair.name()), pair);
             assert_eq!(Pair::between(pair.src(), pair.dst()), Some(pair));

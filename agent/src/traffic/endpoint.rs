@@ -57,7 +57,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Whether the text can only be meant as a prefix.
+/// Whether the text has the form of a prefix.
 fn is_like_prefix(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_hexdigit() || c == '.' || c == ':';
     text.split_once('/').is_some_and(|(address, length)| {
@@ -129,7 +129,7 @@ impl Endpoint {
         }
     }
 
-    /// Prepares it for lookups.
+    /// Prepares the endpoint for lookups.
     fn members<'a>(&self, known: &KnownNetworks<'a>) -> Members<'a> {
         match self {
             Self::Any => Members::All,
@@ -143,7 +143,7 @@ impl Endpoint {
     }
 }
 
-/// What tells which addresses an endpoint has.
+/// Names and AS numbers, which determine the addresses of an endpoint.
 #[derive(Clone, Copy, Default)]
 pub struct KnownNetworks<'a> {
     pub names: Option<&'a Names>,
@@ -178,7 +178,7 @@ enum Members<'a> {
 }
 
 impl Members<'_> {
-    fn have(&self, address: IpAddr) -> bool {
+    fn contain(&self, address: IpAddr) -> bool {
         match self {
             Self::All => true,
             Self::Net(net) => net.contains(&address),
@@ -228,7 +228,7 @@ impl Between {
     pub fn show(&self, names: &PairNames, [src, dst]: [AddressInfo; 2]) -> String {
         let end = |end: &Endpoint, name: &Option<String>, info: AddressInfo| {
             let is_asn = matches!(end, Endpoint::Asn(_));
-            // It has its number already.
+            // The text of an AS already contains its number.
             let name = name.as_ref().or(info.as_name.as_ref().filter(|_| is_asn));
             let info = if is_asn {
                 AddressInfo::default()
@@ -253,7 +253,7 @@ impl Between {
     /// Returns a predicate for the pairs that match.
     pub fn pairs(&self, known: &KnownNetworks<'_>) -> impl Fn(Pair) -> bool {
         let (src, dst) = (self.src.members(known), self.dst.members(known));
-        move |pair| src.have(pair.src()) && dst.have(pair.dst())
+        move |pair| src.contain(pair.src()) && dst.contain(pair.dst())
     }
 }
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_shown() {
+    fn endpoints_are_parsed_and_formatted() {
         for (text, shown) in [
             ("*", "*"),
             (" 10.0.0.1", "10.0.0.1"),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_an_example() {
+    fn errors_contain_an_example() {
         for (text, says) in [
             ("", "a prefix like 10.0.0.0/8"),
             ("10.0.0.1/8", "the network is 10.0.0.0/8"),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_says_whose_an_address_is() {
+    fn the_longest_prefix_determines_the_name_of_an_address() {
         let names = names();
         let known = KnownNetworks {
             names: Some(&names),

@@ -1,4 +1,4 @@
-//! Types that all rooms share: packets and edges, their addresses, services and protocols,
+//! Types that the other modules share: packets and edges, their addresses, services and protocols,
 //! names of networks, batches of edges, and the counters of an interface.
 
 pub mod anonymise;

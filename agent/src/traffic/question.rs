@@ -72,8 +72,7 @@ pub enum Question {
 impl FromStr for Question {
     type Err = String;
 
-    /// Parses two ends separated by a comma, and a service behind another one; or one
-    /// address.
+    /// Parses two ends, and optionally a service, separated by commas; or one address.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let Some((src, dst)) = text.split_once(',') else {
             return text.trim().parse().map(Self::Node).map_err(|_| {

@@ -10,7 +10,7 @@ use crate::traffic::service::{self, Service};
 pub struct Slot([u64; 3]);
 
 /// Set if the edge continues in the next slot.
-const GOES_ON: u64 = 1 << 32;
+const CONTINUES: u64 = 1 << 32;
 /// Bit offset of the service, after the length.
 const SERVICE: u32 = 33;
 const _: () = assert!(SERVICE + service::BITS <= u64::BITS);
@@ -23,7 +23,7 @@ impl Slot {
         match edge.name {
             AnyName::Narrow([name]) => slots.push(Self([head, edge.time, name])),
             AnyName::Wide([first, rest @ ..]) => {
-                slots.extend([Self([head | GOES_ON, edge.time, first]), Self(rest)]);
+                slots.extend([Self([head | CONTINUES, edge.time, first]), Self(rest)]);
             }
         }
     }
@@ -32,7 +32,7 @@ impl Slot {
     #[inline]
     pub fn split_first(slots: &[Self]) -> Option<(Edge, &[Self])> {
         let (Self([head, time, first]), mut rest) = slots.split_first()?;
-        let name = if head & GOES_ON == 0 {
+        let name = if head & CONTINUES == 0 {
             AnyName::Narrow([*first])
         } else {
             let (Self([b, c, d]), behind) = rest.split_first()?;
@@ -76,7 +76,7 @@ mod tests {
     use crate::traffic::edge::tests::pairs;
 
     #[test]
-    fn slots_hold_edges_of_both_kinds_and_never_half_of_one() {
+    fn edges_of_both_ip_versions_are_written_and_read_whole() {
         assert_eq!(size_of::<Slot>(), 24);
         let edges = pairs().map(|pair| Edge {
             name: pair.name(),

@@ -1,6 +1,8 @@
-//! Counters of one interface. Every packet is in exactly one of them:
+//! Counters of one interface. Every received packet is in exactly one of these:
 //!
-//! `received = edges + ignored + dropped`, plus packets that are in the ring at the moment.
+//! `packets = edges + ignored + ring_full`, plus packets that are in the ring at the moment.
+//!
+//! Packets dropped by the kernel or the interface were not received.
 //!
 //! The capture and the worker write them; any thread may read them at any time.
 

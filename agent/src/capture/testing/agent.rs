@@ -46,7 +46,7 @@ impl TestAgent {
         Self::try_start(network, change).unwrap()
     }
 
-    /// Like [`Self::start`], with the error if it cannot be started.
+    /// Like [`Self::start`], but returns the error if the agent cannot be started.
     pub fn try_start(
         network: &FakeNetwork,
         change: impl FnOnce(&mut Config),
@@ -135,7 +135,7 @@ impl TestAgent {
         tally.map_or(0, |tally| tally.edges.load(Relaxed))
     }
 
-    /// Answers questions about its windows.
+    /// Answers queries about the windows of the agent.
     pub fn reader(&self) -> Reader {
         self.pipeline.reader()
     }

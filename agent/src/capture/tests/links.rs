@@ -38,7 +38,7 @@ fn an_interface_that_appears_is_captured() {
 }
 
 #[test]
-fn an_interface_that_comes_back_goes_on_where_it_was() {
+fn an_interface_that_comes_back_continues_its_counters() {
     let network = FakeNetwork::of(&["eth0", "eth1"]);
     let mut agent = TestAgent::start(&network, |_| {});
     send(&network, &mut agent, 0, 10);
@@ -60,7 +60,7 @@ fn an_interface_that_comes_back_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_interface_that_is_gone_for_two_windows_is_forgotten() {
+fn an_interface_that_is_gone_for_two_windows_is_removed() {
     const WINDOW: Duration = Duration::from_millis(25);
     let network = FakeNetwork::of(&["eth0"]);
     let mut agent = TestAgent::start(&network, |config| {
@@ -69,7 +69,7 @@ fn an_interface_that_is_gone_for_two_windows_is_forgotten() {
     send(&network, &mut agent, 0, 10);
     let removed = Instant::now();
     network.remove("eth0");
-    agent.wait_until("eth0 is forgotten", |agent| !agent.ended.is_empty());
+    agent.wait_until("eth0 is removed", |agent| !agent.ended.is_empty());
     let kept = removed.elapsed();
     assert!(kept >= 2 * WINDOW, "kept for {kept:?} only");
     assert!(agent.tally("eth0").is_none());
@@ -87,7 +87,7 @@ fn an_interface_that_is_gone_for_two_windows_is_forgotten() {
 
 /// The old capture never receives a packet again and gets no error.
 #[test]
-fn an_interface_that_is_made_anew_is_opened_anew() {
+fn an_interface_that_is_created_again_is_opened_again() {
     let network = FakeNetwork::of(&["eth0"]);
     let mut agent = TestAgent::start(&network, |_| {});
     send(&network, &mut agent, 0, 10);
@@ -113,7 +113,7 @@ fn an_interface_that_goes_down_keeps_its_capture() {
     agent.wait_until("eth0 is up", |agent| agent.is_up("eth0"));
     network.send("eth0", &many(10));
     agent.wait_until("packets are stored", |agent| agent.stored("eth0") == 10);
-    assert_eq!(network.attempts("eth0"), 1, "it was not opened anew");
+    assert_eq!(network.attempts("eth0"), 1, "it was not opened again");
     agent.stop();
 }
 
@@ -141,7 +141,7 @@ fn an_agent_that_can_open_nothing_does_not_start() {
         panic!("it started");
     };
     assert_eq!(error.to_string(), "no permission");
-    // One that is down may come up.
+    // An interface that is down may come up later.
     network.set_up("eth0", false);
     let named = |config: &mut crate::config::Config| {
         config.capture.interfaces = vec!["eth0".parse().unwrap()];
@@ -154,7 +154,7 @@ fn an_agent_that_can_open_nothing_does_not_start() {
 }
 
 #[test]
-fn a_capture_that_fails_is_opened_again_and_what_it_had_is_kept() {
+fn a_capture_that_fails_is_opened_again_and_its_packets_are_kept() {
     let network = FakeNetwork::of(&["eth0"]);
     let mut agent = TestAgent::start(&network, |_| {});
     network.refuse("eth0", Some("the interface is busy"));
@@ -178,7 +178,7 @@ fn a_capture_that_fails_is_opened_again_and_what_it_had_is_kept() {
 }
 
 #[test]
-fn losses_are_counted_while_packets_flow_and_while_none_do() {
+fn losses_are_counted_with_and_without_traffic() {
     let network = FakeNetwork::of(&["eth0"]);
     let mut agent = TestAgent::start(&network, |_| {});
     let tally = agent.tally("eth0").unwrap();

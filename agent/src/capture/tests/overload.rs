@@ -1,4 +1,4 @@
-//! More packets than can be stored.
+//! Tests with more packets than can be stored.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::traffic::edge::Pair;
 use crate::traffic::slot::Slot;
 use crate::traffic::tally::Tally;
 
-/// Waits until so many packets were received.
+/// Waits until this many packets were received.
 fn wait_for(tally: &Tally, packets: u64) {
     let start = Instant::now();
     while tally.packets.load(Relaxed) != packets {
@@ -52,7 +52,7 @@ fn a_full_ring_drops_the_newest_packets_and_counts_them() {
     assert_eq!(sources, oldest);
     assert_eq!(tally.ring_full.load(Relaxed), u64::from(SENT - SLOTS));
 
-    // There is room again.
+    // The ring has room again.
     network.send("eth0", &many(10));
     wait_for(&tally, u64::from(SENT) + 10);
     stop.store(true, Relaxed);

@@ -1,4 +1,4 @@
-//! Tests of rates of what was captured.
+//! Tests of the rates of captured packets.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use crate::capture::testing::network::FakeNetwork;
 use crate::config::length::WindowLength;
 use crate::window::rates::{Moment, Track};
 
-/// Where all packets go.
+/// Destination of all packets.
 const TARGET: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 1);
 
-/// Whatever the time between looks, and however many windows end in between: what came
-/// between two looks is what was sent.
+/// Whatever the time between two queries, and however many windows end in between, the rate
+/// is that of the packets sent between them.
 #[test]
-fn rates_are_what_was_sent_across_the_ends_of_windows() {
+fn rates_match_the_packets_sent_across_ends_of_windows() {
     let network = FakeNetwork::of(&["eth0"]);
     let mut agent = TestAgent::start(&network, |config| {
         config.window.length = WindowLength(Duration::from_millis(700));
@@ -24,7 +24,7 @@ fn rates_are_what_was_sent_across_the_ends_of_windows() {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.build().unwrap();
     let mut track = Track::default();
-    let (mut sent, mut looks, mut turned) = (0, Vec::new(), 0);
+    let (mut sent, mut sent_at, mut turned) = (0, Vec::new(), 0);
     let start = Instant::now();
     for round in 0u64.. {
         let packets = if round % 3 == 0 { 7 } else { 40 };
@@ -32,21 +32,21 @@ fn rates_are_what_was_sent_across_the_ends_of_windows() {
         sent += u64::from(packets);
         agent.wait_until("all are stored", |agent| agent.stored("eth0") == sent);
         let known = track.window();
-        let look = reader.query("eth0", move |windows| Moment::of(windows, known));
-        let moment = runtime.block_on(look).unwrap().unwrap();
+        let query = reader.query("eth0", move |windows| Moment::of(windows, known));
+        let moment = runtime.block_on(query).unwrap().unwrap();
         turned += usize::from(known.is_some_and(|known| known != moment.window));
         track.add(moment);
-        looks.push(sent);
+        sent_at.push(sent);
         let recent = track.recent();
         let seconds = recent.seconds.rate_2s;
         if let Some(seconds) = seconds {
             let rate = recent.rates(&recent.destinations, &[TARGET.into()]);
             let rate = rate.rate_2s.unwrap();
             let came = (rate.packets_per_second * seconds).round() as u64;
-            let is_sum = looks.iter().any(|before| sent - before == came);
+            let is_sum = sent_at.iter().any(|before| sent - before == came);
             assert!(
                 is_sum,
-                "{came} in {seconds} s, sent until each look {looks:?}"
+                "{came} in {seconds} s, sent until each query {sent_at:?}"
             );
         }
         if seconds.is_some() && turned >= 3 {

@@ -78,9 +78,9 @@ fn captures_are_replaced_and_no_packet_is_lost_or_counted_twice() {
         // Another ring alone.
         agent.reload(|config| config.sketch.batch = 100).unwrap();
         let stored = agent.stored("eth0");
-        agent.wait_until("more", |agent| agent.stored("eth0") > stored + 100);
+        agent.wait_until("more packets", |agent| agent.stored("eth0") > stored + 100);
     });
-    assert_eq!(agent.last_window("eth0"), None, "it goes on");
+    assert_eq!(agent.last_window("eth0"), None, "the window continues");
     agent.stop();
     assert_eq!(tally.packets.load(Relaxed), sent);
     assert_eq!(tally.edges.load(Relaxed), sent);
@@ -88,7 +88,7 @@ fn captures_are_replaced_and_no_packet_is_lost_or_counted_twice() {
 }
 
 #[test]
-fn the_filter_of_the_last_reload_is_the_one_in_force() {
+fn the_filter_of_the_last_reload_takes_effect() {
     let network = FakeNetwork::of(&["eth0"]);
     let mut agent = TestAgent::start(&network, |_| {});
     let send_both = || network.send("eth0", &[udp(1), tcp(1)]);
@@ -110,7 +110,7 @@ fn the_filter_of_the_last_reload_is_the_one_in_force() {
 }
 
 #[test]
-fn a_reload_that_cannot_be_had_changes_nothing() {
+fn a_reload_that_is_refused_changes_nothing() {
     let network = FakeNetwork::of(&["eth0"]);
     let mut agent = TestAgent::start(&network, |_| {});
     let before = network.open_settings("eth0");
@@ -136,7 +136,7 @@ fn sampling_begins_with_a_window_and_all_packets_are_counted() {
             let ignored = tally.ignored(Ignored::Sampled);
             let change = |config: &mut Config| config.capture.sample = sample;
             agent.reload(change).unwrap();
-            agent.wait_until("some are left out", |_| {
+            agent.wait_until("packets are left out", |_| {
                 sample == 1 || tally.ignored(Ignored::Sampled) > ignored + 50
             });
         }
@@ -207,7 +207,10 @@ fn a_capture_stays_open_until_all_of_its_packets_are_taken() {
     network.send("eth0", &many(1000));
     replace_capture(&mut agent);
     wait_for_switch(&mut agent);
-    assert!(network.waiting_packets() > 500, "this tests nothing");
+    assert!(
+        network.waiting_packets() > 500,
+        "packets were read too fast for this test"
+    );
     // Both captures have these packets; the new one counts them.
     network.send("eth0", &many(200));
     wait_for_end(&network, &mut agent);
@@ -238,7 +241,7 @@ fn packets_that_both_captures_have_are_counted_once() {
 }
 
 #[test]
-fn a_new_capture_that_fails_takes_no_packet_of_the_one_before_with_it() {
+fn a_new_capture_that_fails_loses_no_packet_of_the_previous_one() {
     let network = FakeNetwork::of(&["eth0"]);
     network.set_speed("eth0", SLOW);
     let mut agent = TestAgent::start(&network, |_| {});

@@ -12,7 +12,7 @@ use crate::config::length::WindowLength;
 const WINDOW: Duration = Duration::from_millis(200);
 
 #[test]
-fn a_packet_ends_in_exactly_one_window() {
+fn every_packet_is_counted_in_exactly_one_window() {
     let network = FakeNetwork::of(&["eth0"]);
     let mut agent = TestAgent::start(&network, |config| {
         config.window.length = WindowLength(WINDOW);

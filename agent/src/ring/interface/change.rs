@@ -23,7 +23,7 @@ impl Interface {
         let Some(change) = change else {
             return Ok(true);
         };
-        // Only now: until here the window had packets of the previous settings.
+        // Set only now, because the window had packets of the previous settings until here.
         self.settings = change.settings;
         if let Some(renewal) = change.renewal {
             self.windows.renew(renewal)?;
@@ -31,7 +31,7 @@ impl Interface {
         Ok(true)
     }
 
-    /// Counts traffic between networks by other names.
+    /// Replaces the names by which traffic between networks is counted.
     pub fn rename(&mut self, names: Option<Arc<Names>>) {
         self.windows.rename(names);
     }

@@ -13,8 +13,8 @@ use crate::traffic::edge::{Edge, Pair};
 use crate::traffic::service::Service;
 use crate::window::{WallWindows, WindowClock};
 
-/// An interface with windows of a length that began a second ago, and where its packets
-/// come from.
+/// An interface whose windows have this length and began a second ago, the writer of its ring
+/// and its counters.
 pub fn interface(length: Duration, batch: usize) -> (Interface, RingWriter, Arc<Tally>) {
     let config = config::Sketch::default();
     let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
@@ -45,7 +45,7 @@ pub fn interface(length: Duration, batch: usize) -> (Interface, RingWriter, Arc<
 
 /// Batches end within an edge of two slots, and one more slot is taken.
 #[test]
-fn a_window_turns_with_many_batches_of_ipv6_in_the_ring() {
+fn a_window_ends_with_many_batches_of_ipv6_in_the_ring() {
     let (mut interface, mut writer, tally) = interface(Duration::from_millis(100), 3);
     let (src, dst) = (1u128.into(), 2u128.into());
     let edge = Edge {

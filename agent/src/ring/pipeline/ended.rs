@@ -1,5 +1,5 @@
-//! Windows of the run before that have ended while no agent ran: they are told of as those
-//! that end in this run, once.
+//! Windows of the previous run that ended while no agent ran. They are reported to the
+//! listener once, like windows that end in this run.
 
 use std::sync::Arc;
 
@@ -10,37 +10,39 @@ use crate::traffic::tally::Tally;
 use crate::window::windows::{OnTurn, WasTold};
 use crate::window::{Bounds, Until, Window};
 
-/// Who is told of live windows that are over.
+/// Receives live windows that have ended.
 pub struct Listener {
     pub on_turn: OnTurn,
-    /// Whether windows of the run before are of use to it.
+    /// Whether windows of the previous run are reported, too.
     pub wants_saved: bool,
+    /// Whether a window was already reported in the previous run.
     pub was_told: WasTold,
 }
 
 impl Pipeline {
-    /// Has live windows told of when they are over. To be called before windows are kept.
+    /// Sets the listener for live windows that end. Must be called before
+    /// [`Self::keep_windows`].
     pub fn tell(&mut self, listener: Listener) {
         self.listener = Some(listener);
     }
 
-    /// Tells of the windows of the run before that have ended, and removes them.
+    /// Reports the windows of the previous run that have ended, and removes them.
     pub(super) fn end_saved(&mut self) {
         let Some((mut folder, thread)) = self.saved.take() else {
             return;
         };
-        let tell = |window: &SavedWindow, sketches: &[u8]| self.tell_of(window, sketches);
-        folder.end(&tell);
+        let report = |window: &SavedWindow, sketches: &[u8]| self.report(window, sketches);
+        folder.end(&report);
         self.saved = Some((folder, thread));
     }
 
-    /// Whether a window that could be continued is over for who is told of windows.
+    /// Whether a saved window was already reported to the listener as ended.
     pub(super) fn was_told(&self, window: &SavedWindow) -> bool {
         let listener = self.listener.as_ref();
         listener.is_some_and(|listener| (listener.was_told)(&window.interface, window.start))
     }
 
-    fn tell_of(&self, saved: &SavedWindow, sketches: &[u8]) -> anyhow::Result<()> {
+    fn report(&self, saved: &SavedWindow, sketches: &[u8]) -> anyhow::Result<()> {
         let listener = self.listener.as_ref();
         let Some(listener) = listener.filter(|listener| listener.wants_saved) else {
             return Ok(());
@@ -54,7 +56,7 @@ impl Pipeline {
         let budget = self.admit()?;
         let mut loaded = self.blueprint.build(&budget, saved.number, sampling)?;
         loaded.load(sketches)?;
-        // It ended for good when it was saved last.
+        // It ended when it was last saved.
         let bounds = Bounds {
             start: saved.start,
             end: saved.start + saved.lasted,

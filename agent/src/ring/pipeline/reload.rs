@@ -33,14 +33,14 @@ pub enum RenewalScope {
 pub struct PreparedPipeline {
     config: Config,
     rebuilt: Option<(Blueprint, Budget)>,
-    /// What windows are saved with, if they are.
+    /// Settings that windows are saved with, if they are saved.
     settings: Option<Arc<Settings>>,
     scope: RenewalScope,
 }
 
 impl Pipeline {
-    /// Does everything about another configuration that can fail, for this number of
-    /// interfaces. Nothing changes yet.
+    /// Prepares another configuration for this number of interfaces, with all steps that can
+    /// fail. Nothing changes yet.
     pub fn prepare(&self, config: &Config, interfaces: usize) -> anyhow::Result<PreparedPipeline> {
         let (before, after) = (&self.config, config);
         let mut rebuilt = None;
@@ -195,7 +195,7 @@ mod tests {
         assert!(slots.is_empty());
     }
 
-    /// Waits until a window with so many packets is saved; what it is saved with.
+    /// Waits until a window with this many packets is saved. Returns its settings.
     fn saved(file: &Path, packets: u64) -> String {
         let start = Instant::now();
         loop {
@@ -228,14 +228,14 @@ mod tests {
         let prepared = pipeline.prepare(&config, 1).unwrap();
         let scope = pipeline.adopt(prepared);
         let mut after = pipeline.hand_over("eth0", &before.tally, scope).unwrap();
-        // The ring before is still being written to.
+        // The previous ring is still being written to.
         push(&mut before.ring, 4);
         assert!(saved(&file, 7).contains("capture.sample=1\n"));
         push(&mut after, 2);
         drop(before.ring);
         assert!(saved(&file, 20).contains("capture.sample=10\n"));
 
-        // The same of what changes without another window.
+        // The same for a setting that changes without a new window.
         config.capture.filter = Some("ip".into());
         let prepared = pipeline.prepare(&config, 1).unwrap();
         let scope = pipeline.adopt(prepared);
@@ -250,7 +250,7 @@ mod tests {
         pipeline.finish(None).unwrap();
     }
 
-    /// One that does not exist cannot be opened.
+    /// The configured device does not exist and could not be opened.
     #[test]
     fn other_sketches_are_built_on_the_device_that_is_open() {
         let mut config = Config::default();

@@ -234,13 +234,17 @@ mod tests {
         let mut prefixes = Prefixes::new(64);
         let prefix: IpNet = "10.0.0.0/8".parse().unwrap();
         assert_eq!(prefixes.add(prefix, "office", 3), Ok(()));
-        assert_eq!(prefixes.add(prefix, "office", 4), Ok(()), "nothing new");
+        assert_eq!(
+            prefixes.add(prefix, "office", 4),
+            Ok(()),
+            "the same name again"
+        );
         let clash = prefixes.add(prefix, "lab", 5).unwrap_err();
         assert_eq!((&*clash.name, clash.place), ("office", 3));
     }
 
     #[test]
-    fn names_without_room_are_counted() {
+    fn names_beyond_the_limit_are_counted() {
         let mut prefixes = Prefixes::new(2);
         for n in 0..100u8 {
             let prefix = IpNet::from(IpAddr::from([10, 0, 0, n]));

@@ -56,7 +56,7 @@ pub struct Clash {
 }
 
 impl Prefixes {
-    /// No prefixes yet, with room for `limit` names besides [`OTHER`].
+    /// No prefixes yet. At most `limit` names are stored, besides [`OTHER`].
     pub fn new(limit: usize) -> Self {
         let other: Arc<str> = OTHER.into();
         Self {
@@ -94,7 +94,7 @@ impl Prefixes {
         })
     }
 
-    /// Gives a prefix a name, unless one with a name contains it.
+    /// Gives a prefix a name, unless a prefix that contains it already has one.
     pub fn add_unless_named(&mut self, prefix: IpNet, name: &str, place: u32) {
         let is_named = match prefix {
             IpNet::V4(net) => {
@@ -107,7 +107,7 @@ impl Prefixes {
             }
         };
         if !is_named {
-            // It cannot clash: no such prefix has a name.
+            // This cannot fail, because the prefix has no name yet.
             let _ = self.add(prefix, name, place);
         }
     }

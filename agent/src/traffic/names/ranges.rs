@@ -1,8 +1,8 @@
 //! Names of IPv4 addresses, for lookups at the rate of new pairs: ranges of addresses with
 //! one name, found by the first 16 bits and then by bisection.
 //!
-//! With 100,000 prefixes all over the address space a lookup takes 11 ns, and a walk
-//! through the tree of prefixes 28 ns. The memory is 450 KiB, and up to 6 bytes per prefix.
+//! With 100,000 prefixes spread over the address space a lookup takes 11 ns, and one in the
+//! tree of prefixes 28 ns. The memory is 450 KiB, and up to 6 bytes per prefix.
 
 /// Ranges of all IPv4 addresses in order.
 #[derive(PartialEq)]

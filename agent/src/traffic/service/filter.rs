@@ -1,4 +1,4 @@
-//! A filter of services: what a question about ports is about.
+//! A filter of services, for queries about ports and protocols.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,26 +6,26 @@ use std::str::FromStr;
 use super::{FRAGMENT, FRAGMENT_NAME, HAS_PORT, PROTOCOL, Service, known};
 use crate::traffic::protocol::Protocol;
 
-/// No filter with more services than this is a list of them.
+/// Most services that a filter lists.
 const FEW: usize = 64;
 
-/// Services that a question is about: a port, a protocol or both.
+/// Services that a query is about: a port, a protocol or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceFilter {
-    /// Any protocol if there is none.
+    /// `None` for any protocol.
     protocol: Option<u32>,
     ports: Ports,
-    /// How many services match.
+    /// Number of services that match; `u64::MAX` if they are not listed.
     count: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ports {
-    /// Any, or none.
+    /// Any port, and packets without ports.
     All,
-    /// None: the packets were truncated before their ports.
+    /// No port, because packets were truncated before their ports or have none.
     Missing,
-    /// These, and the name that stands for them.
+    /// These ports, and the name they were given by.
     These(Vec<u16>, Option<String>),
 }
 
@@ -55,7 +55,8 @@ impl ServiceFilter {
         Self::new(Some(service.0 >> PROTOCOL), ports)
     }
 
-    /// The service of a row of a list. There a protocol alone is packets without ports.
+    /// Parses the service of a row of a list, in which a protocol alone stands for packets
+    /// without ports.
     pub fn of_row(text: &str) -> Option<Self> {
         let filter: Self = text.parse().ok()?;
         let protocol = filter.protocol.filter(|one| has_ports(*one));
@@ -75,7 +76,7 @@ impl ServiceFilter {
         is_protocol && is_port
     }
 
-    /// All services that match. None if they are many.
+    /// All services that match. `None` if they are more than [`FEW`].
     pub fn services(&self) -> Option<Vec<Service>> {
         let protocols =
             || (0..=FRAGMENT).filter(|one| self.protocol.is_none_or(|only| only == *one));
@@ -96,7 +97,7 @@ impl ServiceFilter {
         (services.len() <= FEW).then_some(services)
     }
 
-    /// How many services match; the largest number if they are many.
+    /// Number of services that match; `u64::MAX` if they are more than [`FEW`].
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -118,7 +119,7 @@ impl FromStr for ServiceFilter {
     type Err = String;
 
     /// Parses a port, a protocol, the name of a service, or a protocol with one of the others.
-    /// What follows a blank is the name that lists show beside a port.
+    /// Text after a blank is ignored: there lists show the name of the service.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fault = || {
             format!(
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_matches_and_nothing_else() {
+    fn a_filter_matches_its_services_and_no_others() {
         for (text, shown, count, matched, others) in [
             (
                 "443",

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_is_registered_and_can_be_found() {
+    fn known_ports_are_registered_and_have_names() {
         assert!(KNOWN.is_sorted_by(|one, other| one.0 < other.0));
         for (port, name) in KNOWN {
             assert!(is_registered(*port));

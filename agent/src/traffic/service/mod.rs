@@ -22,7 +22,7 @@ pub struct Service(u32);
 const HAS_PORT: u32 = 1 << 16;
 /// Bit offset of the protocol.
 const PROTOCOL: u32 = 17;
-/// Value used instead of a protocol.
+/// Value used instead of a protocol for later fragments.
 const FRAGMENT: u32 = Protocol::ALL.len() as u32;
 const FRAGMENT_NAME: &str = "fragment";
 
@@ -63,7 +63,7 @@ impl Service {
         Self(code)
     }
 
-    /// Whether the code of this is one of a service.
+    /// Whether the code is that of a service.
     pub fn is_possible(self) -> bool {
         self.0 >> PROTOCOL <= FRAGMENT
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_shown_to_people_and_programs() {
+    fn services_are_formatted_as_text_and_json() {
         let https = Service::between(Protocol::Tcp, 50_000, 443);
         let unknown = Service::between(Protocol::Udp, 50_000, 50_001);
         for (service, shown, json) in [
