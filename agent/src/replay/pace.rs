@@ -188,7 +188,11 @@ mod tests {
             span.confirmed().map_or(0, |ends| ends.end - ends.start)
         };
         let good = [HOUR, HOUR + 1, HOUR + 2, 10 * HOUR, 10 * HOUR + 5];
-        assert_eq!(length(&good), 9 * HOUR + 5, "a gap is part of the time span");
+        assert_eq!(
+            length(&good),
+            9 * HOUR + 5,
+            "a gap is part of the time span"
+        );
         for at in [0, 3, 5] {
             let mut times = good.to_vec();
             times.insert(at, 10_000 * HOUR);

@@ -250,7 +250,11 @@ mod tests {
         drop(first);
         assert_eq!(budget.pool.free() as u64, 19 * WINDOW);
         drop(admitted);
-        assert_eq!(budget.pool.free() as u64, 27 * WINDOW, "with the reserved memory");
+        assert_eq!(
+            budget.pool.free() as u64,
+            27 * WINDOW,
+            "with the reserved memory"
+        );
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub struct NamedCounts {
     pub services: Named<Service>,
 }
 
-/// Counts of all keys of one kind that are known by name, in the order of keys after [`Self::sort`].
+/// Counts of all keys of one kind that are known by name, in the order of keys after
+/// [`Self::sort`].
 #[derive(Debug, Clone)]
 pub struct Named<K> {
     pub counts: Vec<(K, Counted)>,

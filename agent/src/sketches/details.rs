@@ -13,8 +13,8 @@ pub type SketchStates = BTreeMap<&'static str, SketchState>;
 pub struct SketchState {
     /// `table` or `layers`.
     kind: &'static str,
-    /// Used part of the table, or of each layer, bottom first. Null if a cell can hold any number of
-    /// pairs.
+    /// Used part of the table, or of each layer, bottom first. Null if a cell can hold any number
+    /// of pairs.
     fill: Option<Vec<f32>>,
     /// Number of different keys.
     distinct: Option<u64>,

@@ -1,6 +1,6 @@
 //! Fan-out and fan-in of a window: to how many peers each address sends, and from how many it
-//! receives. If packets are sampled, these are the peers that were seen; the number of others is not
-//! known.
+//! receives. If packets are sampled, these are the peers that were seen; the number of others is
+//! not known.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;

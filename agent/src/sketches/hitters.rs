@@ -1,9 +1,9 @@
 //! The heaviest keys of a window by packets and by bytes, and an upper bound for all others.
 //!
 //! Only keys that are known by name can be listed. There is an upper bound for keys without a name
-//! ([`Unnamed`]), and one for each name. A list ends where a key without a name might be heavier. If
-//! no key could be listed then, the list has the heaviest keys that are known by name and is marked
-//! as incomplete.
+//! ([`Unnamed`]), and one for each name. A list ends where a key without a name might be heavier.
+//! If no key could be listed then, the list has the heaviest keys that are known by name and is
+//! marked as incomplete.
 
 use std::cmp::Reverse;
 

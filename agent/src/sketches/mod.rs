@@ -71,8 +71,8 @@ impl Blueprint {
         Self::on(config.device.open()?, config, secret)
     }
 
-    /// A blueprint for another configuration on the same device. Opening the device again would take
-    /// time, and memory in addition to that of the sketches in use.
+    /// A blueprint for another configuration on the same device. Opening the device again would
+    /// take time, and memory in addition to that of the sketches in use.
     pub fn rebuilt(&self, config: &config::Sketch) -> anyhow::Result<Self> {
         Self::on(self.device.clone(), config, self.secret)
     }
@@ -368,8 +368,8 @@ mod tests {
         }
     }
 
-    /// All pairs fit into their sketch, destinations do not. So destinations are sums of pairs, which
-    /// are exact.
+    /// All pairs fit into their sketch, destinations do not. So destinations are sums of pairs,
+    /// which are exact.
     #[test]
     fn addresses_of_pairs_that_are_all_known_are_exact() {
         let config = config(config::Profile::Packed, 2 << 20);
@@ -396,7 +396,10 @@ mod tests {
         }
         assert!(sketches.is_exact());
         let [destinations, _] = sketches.nodes(fans::Direction::Into);
-        assert!(!destinations.is_exact(), "the sketch of destinations is too small");
+        assert!(
+            !destinations.is_exact(),
+            "the sketch of destinations is too small"
+        );
         for n in [0u32, 1, 2, 11_999] {
             let ip = std::net::Ipv4Addr::from(0x0a00_0000 + n).into();
             let received = sketches.address(ip, fans::Direction::Into).unwrap();
@@ -410,8 +413,8 @@ mod tests {
         assert_eq!(listed.by_packets.others_at_most, 2);
     }
 
-    /// Every packet belongs to another pair, and there are more pairs than fit, so all working memory
-    /// is used.
+    /// Every packet belongs to another pair, and there are more pairs than fit, so all working
+    /// memory is used.
     #[test]
     fn storing_takes_no_more_memory_than_is_reserved_for_it() {
         let config = config(config::Profile::Packed, 256 << 10);

@@ -92,8 +92,8 @@ impl Sampling {
         self.one_in > 1
     }
 
-    /// The probable upper bound of the traffic of a pair if at most `stored` of it is stored. Even a
-    /// pair of which nothing is stored may have had a few packets.
+    /// The probable upper bound of the traffic of a pair if at most `stored` of it is stored. Even
+    /// a pair of which nothing is stored may have had a few packets.
     pub fn most_unseen(&self, stored: Total) -> Total {
         if !self.is_sampled() {
             return stored;
@@ -184,7 +184,11 @@ mod tests {
             (38_960, 40_000, 41_040)
         );
         assert_eq!(sure.at_least, Some(10_000), "packets in the sample");
-        assert_eq!(sure.at_most, Some(110_000), "all skipped packets in addition");
+        assert_eq!(
+            sure.at_most,
+            Some(110_000),
+            "all skipped packets in addition"
+        );
         let small = sampling.widened(flow(8));
         assert_eq!(
             (small.packets.low, small.packets.high),
@@ -204,9 +208,17 @@ mod tests {
         let mut over = sampling.clone();
         over.freeze();
         tally.ignore(Ignored::Sampled, 1_000_000);
-        assert_eq!(over.unsampled(), 100_000, "packets skipped later do not belong to the window");
+        assert_eq!(
+            over.unsampled(),
+            100_000,
+            "packets skipped later do not belong to the window"
+        );
         let never = never.packets;
-        assert_eq!(never.at_most, Some(100_000), "packets may be missed even if none is stored");
+        assert_eq!(
+            never.at_most,
+            Some(100_000),
+            "packets may be missed even if none is stored"
+        );
         assert_eq!((never.low, never.estimate, never.high), (0, 0, 12));
     }
 }

@@ -82,7 +82,11 @@ impl Sketches {
         let counted = self.counted_services();
         let selection = self.selection(ends, known)?;
         let mut services = Counted::default();
-        for service in selection.pairs.iter().flat_map(|(_, record)| record.services()) {
+        for service in selection
+            .pairs
+            .iter()
+            .flat_map(|(_, record)| record.services())
+        {
             services.add(service.service, service_split::counted(service));
         }
         let mut services: Vec<(Service, Total)> = services.0.into_iter().collect();
@@ -196,7 +200,8 @@ impl Sketches {
         })
     }
 
-    /// Matching pairs that are known by name, not widened for sampling, with their recorded services.
+    /// Matching pairs that are known by name, not widened for sampling, with their recorded
+    /// services.
     fn recorded_pairs(
         &self,
         matches: impl Fn(Pair) -> bool,

@@ -127,9 +127,9 @@ impl Split {
 }
 
 /// Lower bound for a part with `counted` of the `recorded` packets of a whole. The lower bound of
-/// the whole, `all`, may be less than `recorded`: the crown rounds its counts down, and the sketch of
-/// an address may have a lower bound below the sum of its pairs. The difference is subtracted, so
-/// that the bounds of all parts do not add up to more than that of the whole.
+/// the whole, `all`, may be less than `recorded`: the crown rounds its counts down, and the sketch
+/// of an address may have a lower bound below the sum of its pairs. The difference is subtracted,
+/// so that the bounds of all parts do not add up to more than that of the whole.
 fn certain(counted: u64, recorded: u64, all: &Amount) -> u64 {
     counted.saturating_sub(recorded.saturating_sub(all.at_least.unwrap_or(0)))
 }

@@ -113,7 +113,7 @@ impl Window {
         })
     }
 
-    /// The row of a conversation that had so many packets and bytes.
+    /// The row of a conversation with these numbers of packets and bytes.
     pub(super) fn conversation(
         &self,
         pair: Pair,

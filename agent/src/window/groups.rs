@@ -1,7 +1,6 @@
 //! Exact counters for each pair of network names.
 //!
-//! Names are looked up when a batch is stored, once for each end of a pair, however many packets
-//! the pair has in it.
+//! Names are looked up when a batch is stored, once for each end of a pair and not for each packet.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 //! skipped. Timestamps may be wrong, and a wrong one must not put the packets after it into a wrong
 //! window:
 //!
-//! - *Ahead*: if a packet would skip a whole window, the next packet decides. If that one is at most
-//!   one window earlier, time has advanced, so a night without packets is skipped. Otherwise the
-//!   timestamp was wrong and the packet counts in the current window. The timestamp of the last
+//! - *Ahead*: if a packet would skip a whole window, the next packet decides. If that one is at
+//!   most one window earlier, time has advanced, so a night without packets is skipped. Otherwise
+//!   the timestamp was wrong and the packet counts in the current window. The timestamp of the last
 //!   packet of a file is taken as correct.
 //! - *Behind*: a packet before the current window counts in the current window. The clock was set
 //!   back, and a new window begins, only if all packets were more than a window behind, for the
@@ -26,12 +26,12 @@ pub struct PacketTime {
     length: u64,
     /// The current window. `None` before the first packet.
     window: Option<Bounds>,
-    /// Earliest time of the packets that are more than a window behind, since the last packet in the
-    /// window. `None` if there are none.
+    /// Earliest time of the packets that are more than a window behind, since the last packet in
+    /// the window. `None` if there are none.
     behind: Option<u64>,
 }
 
-/// Which window a packet belongs to.
+/// The window that a packet belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assignment {
     Current,
@@ -52,8 +52,8 @@ impl PacketTime {
         }
     }
 
-    /// Returns the window of the packet of `time`. `next` is the time of the packet after it. If the
-    /// result is [`Assignment::Unknown`], call this again when `next` is known.
+    /// Returns the window of the packet of `time`. `next` is the time of the packet after it. If
+    /// the result is [`Assignment::Unknown`], call this again when `next` is known.
     #[inline]
     pub fn place(&mut self, time: u64, next: Option<u64>) -> Assignment {
         let Some(Bounds { start, end }) = self.window else {

@@ -1,5 +1,5 @@
-//! The published state of all interfaces. It is immutable and replaced as a whole, so readers do not
-//! wait for the worker.
+//! The published state of all interfaces. It is immutable and replaced as a whole, so readers do
+//! not wait for the worker.
 
 use std::sync::Arc;
 use std::time::Instant;

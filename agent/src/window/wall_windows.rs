@@ -1,16 +1,16 @@
 //! Windows that end at multiples of their length by the wall clock, so that windows of all
-//! interfaces and hosts have the same bounds and sixty minutes are an hour.
+//! interfaces and hosts have the same bounds, and sixty windows of a minute are exactly one hour.
 //!
 //! When a window begins, the wall clock defines its end, and the monotonic clock measures the time
 //! until then. The window is ended when the worker next checks the time, and packets that are in
-//! the ring at that moment belong to it. The recorded bounds are the nominal multiples, not the time
-//! of that check. The first window is shorter than the others.
+//! the ring at that moment belong to it. The recorded bounds are the nominal multiples, not the
+//! time of that check. The first window is shorter than the others.
 //!
 //! After a step of the wall clock the next window begins at the new time and is shortened, so that
 //! it ends at a multiple again. So no window is lost or longer than its length, and no packet is
-//! counted in two windows. Whole windows during which the worker was delayed are skipped. The monotonic
-//! clock does not advance while the machine is suspended, so a suspension counts as a step of the
-//! wall clock.
+//! counted in two windows. Whole windows during which the worker was delayed are skipped. The
+//! monotonic clock does not advance while the machine is suspended, so a suspension counts as a
+//! step of the wall clock.
 
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ impl WallWindows {
             false => wall,
         };
         let end = next_multiple(start, self.length);
-        // Never longer than its length, even if the clock is a little behind.
+        // The window is never longer than its length, even if the clock is slightly behind.
         let left = end.saturating_sub(wall).min(self.length);
         self.began = now;
         self.deadline = now + Duration::from_nanos(left);

@@ -213,8 +213,8 @@ impl Windows {
         Ok(usize::from(self.held.is_some()))
     }
 
-    /// Stores packets in the windows they belong to. `after` is the time of the packet after them. If
-    /// it is not known, the last packet may be held back.
+    /// Stores packets in the windows they belong to. `after` is the time of the packet after them.
+    /// If it is not known, the last packet may be held back.
     fn store_before(
         &mut self,
         batch: &mut Batch,

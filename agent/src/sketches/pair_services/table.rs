@@ -104,8 +104,8 @@ impl<N: Name + Hash> Table<N> {
         found
     }
 
-    /// Makes an entry for a service of a pair that has none: in a free place, or instead of the entry
-    /// of the pair with the fewest packets. Returns false, and changes nothing, if neither is
+    /// Makes an entry for a service of a pair that has none: in a free place, or instead of the
+    /// entry of the pair with the fewest packets. Returns false, and changes nothing, if neither is
     /// possible.
     pub fn insert(&mut self, name: N, id: u64, part: Part) -> bool {
         if self.buckets.is_empty() {
@@ -136,8 +136,8 @@ impl<N: Name + Hash> Table<N> {
         vacancy.is_some()
     }
 
-    /// Replaces the lightest entry of other pairs, with a probability of the packets of the new entry
-    /// divided by those of both.
+    /// Replaces the lightest entry of other pairs, with a probability of the packets of the new
+    /// entry divided by those of both.
     pub fn replace_lightest(&mut self, name: N, id: u64, part: Part, random: u64) {
         if self.buckets.is_empty() {
             return;

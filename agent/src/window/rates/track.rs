@@ -39,8 +39,8 @@ impl Track {
         *self = Self::default();
     }
 
-    /// Adds the next moment. The step before it is known if both moments are of one window, or if the
-    /// final counts of the previous window are known. Otherwise the track starts again.
+    /// Adds the next moment. The step before it is known if both moments are of one window, or if
+    /// the final counts of the previous window are known. Otherwise the track starts again.
     pub fn add(&mut self, moment: Moment) {
         let Moment {
             at,
