@@ -94,7 +94,8 @@ impl TimeSpan {
         self.add_distant(time);
     }
 
-    /// Adds a packet that is the first one or far from the others.
+    /// Adds a packet that is the first one, far from the packet before, or after a packet that is
+    /// not confirmed.
     #[cold]
     fn add_distant(&mut self, time: u64) {
         let mut next = Stamped {

@@ -112,7 +112,7 @@ impl Sampling {
 
     /// The upper bound of an amount: the guaranteed one, or that of the 90 % interval if nothing is
     /// guaranteed. In a sample any packet that was skipped may belong to any pair, so the
-    /// guaranteed bound is of no use.
+    /// guaranteed bound is too large to be useful.
     pub fn most_of(&self, amount: &Amount) -> u64 {
         match amount.at_most {
             Some(most) if !self.is_sampled() => most,

@@ -78,7 +78,7 @@ impl Window {
                         *most = sampling.most_of(of).max(*most);
                     }
                 } else if seen.insert(pair) {
-                    // A sketch that cannot answer has no lists at all.
+                    // If a sketch cannot answer, only the known direction counts.
                     let both = both_ways(pair, |pair| sketches.rough_pair(pair));
                     offer(both.map_or(flow, together));
                 }

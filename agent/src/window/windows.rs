@@ -295,7 +295,7 @@ impl Windows {
         self.turn(next)
     }
 
-    /// Ends the window early and stores the following packets in another way.
+    /// Ends the window early and stores the following packets with other settings.
     pub fn renew(&mut self, renewal: Renewal) -> anyhow::Result<()> {
         let (now, wall) = (Instant::now(), wall_clock());
         self.cut_at(now);
@@ -378,7 +378,8 @@ impl Windows {
         Ok(())
     }
 
-    /// Starts again with empty windows. Returns how many packets the discarded windows had.
+    /// Starts again with empty windows, if windows follow the wall clock. Returns how many packets
+    /// the discarded windows had.
     pub fn reset(&mut self) -> anyhow::Result<u64> {
         let dropped = self.current.packets + self.last.as_ref().map_or(0, |last| last.packets);
         // The discarded windows may be inconsistent, so they are not reported.

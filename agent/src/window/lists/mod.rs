@@ -1,6 +1,6 @@
 //! All lists of a window. Only this folder names all of them. A new list needs a field of
 //! [`Lists`], a [`ListName`], a line in [`Window::lists`] that fills it, one in [`Lists::visit`]
-//! and one in [`json`] that reads it.
+//! and one in `json.rs` that reads it.
 
 mod json;
 

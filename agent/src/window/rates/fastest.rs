@@ -79,7 +79,7 @@ impl Window {
         if shown.joins() {
             return FastestRows::default();
         }
-        // A sketch that cannot answer has no lists at all.
+        // Keys for which a sketch cannot answer have no rows.
         let addresses = |wanted: &[IpAddr], direction| {
             let flows = sketches.addresses(wanted, direction).into_iter();
             let row = |flow: Flow<IpAddr>| Row::new(shown.address(flow.key), (&flow).into());
