@@ -1,7 +1,7 @@
 //! Reads several files as one capture in the order of time.
 //!
-//! The next packet is the earliest of the next packets of all files. Packets within a file
-//! keep their order, even if their timestamps do not, and one timestamp far in the future
+//! The next packet is the earliest of the next packets of all files. Packets of one file keep
+//! their order, even if their timestamps are not in order, and one timestamp far in the future
 //! does not delay the packets after it. Rotated captures hardly overlap, so a file is
 //! opened when its first packet is due and closed at its end: there may be more files than
 //! can be open at once.
@@ -74,7 +74,7 @@ impl OwnedPacket {
 }
 
 impl Merge {
-    /// Merges these files. None is read yet.
+    /// Prepares to merge these files. No file is read yet.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let file = |path| MergedFile {
             path,
@@ -184,7 +184,7 @@ impl MergedFile {
             return Ok(None);
         };
         loop {
-            // The common case first, which copies nothing.
+            // In the common case the packet is passed on without a copy.
             let next = match self.read_ahead.pop_front() {
                 Some(read_ahead) => read_ahead,
                 None => match reader.next_packet() {
@@ -214,8 +214,8 @@ impl MergedFile {
         }
     }
 
-    /// Whether a timestamp is wrong: the packet after it continues at the time of the
-    /// packet before it. Such a packet must not delay all packets after it.
+    /// Whether the timestamp of a packet is wrong: it is far from the packet before, and much later
+    /// than the packet after. Such a packet must not delay all packets after it.
     fn is_stray(&mut self, packet: &OwnedPacket, reader: &mut CaptureFile) -> bool {
         if self
             .before

@@ -1,5 +1,5 @@
-//! Replays capture files: each packet takes the same way as a live packet. [`pace`] keeps
-//! the distances between packets, [`merge`] reads several files as one capture, and
+//! Replays capture files: packets are processed like those of a live capture. [`pace`] keeps
+//! the intervals between packets, [`merge`] reads several files as one capture, and
 //! [`synthetic`] writes sample captures.
 
 pub mod merge;
@@ -31,11 +31,11 @@ const BAR_EVERY: u64 = 1 << 16;
 /// nanoseconds.
 const LOOP_GAP: u64 = 1_000_000;
 
-/// A file being replayed. Only interfaces with packets are added: captures may describe
-/// dozens and use one.
+/// A file being replayed. Only interfaces with packets are added, because captures may describe
+/// dozens of interfaces and have packets of one.
 pub struct ReplayFile {
     path: PathBuf,
-    /// By position in the file.
+    /// Interfaces by their position in the file.
     interfaces: Vec<Option<FileInterface>>,
     /// Error message, if the file could not be read completely.
     error: Option<String>,
@@ -221,7 +221,7 @@ impl<'a> Replay<'a> {
                 }
             };
             if delivered.is_err() {
-                break; // the worker has ended and says why
+                break; // the worker has ended and reports the reason itself
             }
             if capture.packets() % BAR_EVERY == 0 {
                 bar.set_position(capture.position());

@@ -1,7 +1,7 @@
 //! The speed of a replay, and the time span of a file.
 //!
 //! Timestamps may be wrong, and a wrong one must not delay a replay for years. So the
-//! distance between two packets is ignored if it is longer than [`LONGEST_PAUSE`] in either
+//! interval between two packets is ignored if it is longer than [`LONGEST_PAUSE`] in either
 //! direction.
 
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ pub enum Speed {
     Times(f64),
 }
 
-/// Whether the distance between two packets is too long to be kept.
+/// Whether the interval between two packets is too long to be kept.
 pub fn is_leap(before: u64, time: u64) -> bool {
     time.abs_diff(before) > LONGEST_PAUSE
 }
 
-/// Keeps the distances between packets, divided by the speed.
+/// Keeps the intervals between packets, divided by the speed.
 pub struct Pace {
     speed: Speed,
     /// When a packet was due, and its time. Later packets are due relative to it.
@@ -33,7 +33,6 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Starts now.
     pub fn new(speed: Speed) -> Self {
         Self {
             speed,
@@ -95,7 +94,8 @@ impl TimeSpan {
         self.add_distant(time);
     }
 
-    /// Adds a packet that is the first one or far from the others.
+    /// Adds a packet that is the first one, far from the packet before, or after a packet that is
+    /// not confirmed.
     #[cold]
     fn add_distant(&mut self, time: u64) {
         let mut next = Stamped {
@@ -140,7 +140,7 @@ impl TimeSpan {
         ends.end = ends.end.max(time);
     }
 
-    /// Whether no packet so far had a time.
+    /// Whether all packets so far had no time.
     fn is_without_times(&self) -> bool {
         let last = self.before.map(|before| before.time);
         last == Some(NO_TIME) && self.ends.is_none_or(|ends| ends.end == NO_TIME)
@@ -182,14 +182,18 @@ mod tests {
     const HOUR: u64 = LONGEST_PAUSE;
 
     #[test]
-    fn a_stray_does_not_make_a_file_longer() {
+    fn a_wrong_timestamp_does_not_extend_the_time_span() {
         let length = |times: &[u64]| {
             let mut span = TimeSpan::default();
             times.iter().for_each(|time| span.add(*time));
             span.confirmed().map_or(0, |ends| ends.end - ends.start)
         };
         let good = [HOUR, HOUR + 1, HOUR + 2, 10 * HOUR, 10 * HOUR + 5];
-        assert_eq!(length(&good), 9 * HOUR + 5, "a gap counts");
+        assert_eq!(
+            length(&good),
+            9 * HOUR + 5,
+            "a gap is part of the time span"
+        );
         for at in [0, 3, 5] {
             let mut times = good.to_vec();
             times.insert(at, 10_000 * HOUR);
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_is_as_long_as_its_right_stamps_say() {
+    fn the_time_span_is_that_of_correct_timestamps() {
         let ends = |times: &[u64]| {
             let mut span = TimeSpan::default();
             times.iter().for_each(|time| span.add(*time));
@@ -207,7 +211,7 @@ mod tests {
         };
         assert_eq!(ends(&[]), None);
         assert_eq!(ends(&[7]), Some((7, 7)));
-        // These have no time, but a clock may start at 0.
+        // Packets with time 0 have no time, unless the clock of the capture started at 0.
         assert_eq!(ends(&[NO_TIME, NO_TIME]), None);
         assert_eq!(ends(&[NO_TIME, 9 * HOUR]), Some((9 * HOUR, 9 * HOUR)));
         let late = [NO_TIME, NO_TIME, 9 * HOUR, 9 * HOUR + 5];
@@ -231,12 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_keeps_pauses_but_not_leaps() {
+    fn pauses_are_kept_unless_they_are_too_long() {
         let mut pace = Pace::new(Speed::Times(2.0));
         assert_eq!(pace.early(50 * HOUR), None);
         let early = pace.early(51 * HOUR).unwrap().as_secs_f64();
         assert!((1790.0..=1800.0).contains(&early), "{early}");
-        assert_eq!(pace.early(u64::MAX), None, "a stray");
+        assert_eq!(pace.early(u64::MAX), None, "a wrong timestamp");
         assert_eq!(pace.early(51 * HOUR), None);
         assert!(pace.early(51 * HOUR + HOUR / 2).is_some());
         assert_eq!(Pace::new(Speed::Max).early(7), None);

@@ -1,7 +1,7 @@
 //! Writes sample captures for demonstrations and measurements.
 //!
-//! - *office*: a few hundred hosts talk to a few dozen servers, some pairs much more than
-//!   others. One host scans another network, and a flood with forged sources hits one
+//! - *office*: a few hundred hosts exchange packets with a few dozen servers, some pairs many
+//!   more than others. One host scans another network, and a flood with forged sources hits one
 //!   server; both start at once, so that they are visible immediately. There is a little
 //!   ARP and IPv6. All addresses are from ranges reserved for private use and
 //!   documentation.
@@ -25,7 +25,7 @@ const RATE: u64 = 1000;
 /// Time of the first packet, in seconds since 1970.
 const START: u64 = 1_700_000_000;
 const SCANNED: u16 = 445;
-/// Bytes of a full packet.
+/// Payload bytes of a packet of the nightly backup.
 const BACKUP: usize = 1400;
 /// Bytes kept of each packet.
 const SNAPLEN: usize = 96;
@@ -33,7 +33,7 @@ const SNAPLEN: usize = 96;
 /// Kind of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Traffic {
-    /// A small office in a busy minute.
+    /// Traffic of a small office.
     Office,
     /// Few pairs, in bursts.
     Skewed,
@@ -86,7 +86,7 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
     let skewed =
         |rng: &mut dyn rand::RngCore, n: u32| (rng.random::<f64>().powi(3) * f64::from(n)) as u32;
     let (src, dst, payload) = match rng.random_range(0..100) {
-        // The nightly backup: few pairs, full packets.
+        // The nightly backup: few pairs, large packets.
         0..8 => (office(7), server(0), BACKUP),
         8..12 => (office(11), server(1), BACKUP - 200),
         // A scan of 10.200.0.0/16, in the first half.
@@ -95,7 +95,7 @@ fn frame(number: u64, packets: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u
             Ipv4Addr::from(0x0ac8_0000 | (number as u32 & 0xffff)),
             0,
         ),
-        // A flood with sources forged out of 172.16.0.0/12, in three quarters.
+        // A flood with forged sources from 172.16.0.0/12, in the first three quarters.
         19..24 if through < 0.75 => (
             Ipv4Addr::from(0xac10_0000 | rng.random_range(0..1 << 20)),
             server(3),
@@ -188,7 +188,7 @@ fn imix(pair: u64, rng: &mut impl Rng) -> anyhow::Result<(Vec<u8>, u32)> {
         // One flow per pair, so that programs that count flows have the same amount of
         // work.
         .udp(1024 + (pair % 50_000) as u16, 443);
-    // The rest is not captured.
+    // Payload beyond the snap length is not captured.
     let payload = [0; SNAPLEN];
     let mut frame = Vec::with_capacity(2 * SNAPLEN);
     builder.write(&mut frame, &payload[..SNAPLEN.min(length as usize) - 42])?;

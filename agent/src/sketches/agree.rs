@@ -1,10 +1,10 @@
-//! Pairs and addresses are counted in sketches of their own. Where these are estimates,
-//! what one of them knows holds for the other as well: a pair has had no more than either
-//! of its ends, and an address no less than its pairs that are known by name. If two
-//! estimates contradict each other, the one with the narrower interval holds.
+//! Makes answers about pairs and about addresses agree. Both are counted in separate sketches. If
+//! these are not exact, bounds of one sketch are applied to the other as well: a pair has had no
+//! more than either of its ends, and an address no less than its pairs that are known by name. If
+//! two estimates contradict each other, the one with the narrower interval is used.
 //!
-//! This costs a few lookups for a pair and one pass over all named pairs for addresses. So
-//! lists are chosen without it, and then corrected.
+//! This takes a few lookups for a pair and one pass over all named pairs for addresses. So the
+//! rows of lists are selected without it, and then corrected.
 
 use std::net::IpAddr;
 
@@ -18,13 +18,13 @@ use super::fans::Direction;
 use crate::traffic::edge::{Ends, Pair, node_name};
 
 impl Sketches {
-    /// Corrects what the sketch of pairs says about these pairs by what is known of their
-    /// ends, and widens it to what sampling allows.
+    /// Replaces these flows by the answers of the sketch of pairs, corrected by the bounds of their
+    /// ends and widened for sampling.
     pub(super) fn correct_pairs(&self, flows: &mut [Flow<Pair>]) {
         self.correct_stored_pairs(flows, |flow| self.sampling.widened(flow));
     }
 
-    /// The same of what is stored, followed by `finish`.
+    /// The same without widening. `finish` is applied to each result.
     pub(super) fn correct_stored_pairs(
         &self,
         flows: &mut [Flow<Pair>],
@@ -62,13 +62,13 @@ impl Sketches {
         Ok(())
     }
 
-    /// Corrects what the sketch of addresses says about these addresses by what is known
-    /// of their pairs, and widens it to what sampling allows.
+    /// Replaces these flows by the answers of the sketch of addresses, corrected by the bounds of
+    /// their pairs and widened for sampling.
     pub(super) fn correct_addresses(&self, flows: &mut [Flow<IpAddr>], direction: Direction) {
         self.correct_stored_addresses(flows, direction, |flow| self.sampling.widened(flow));
     }
 
-    /// The same of what is stored, followed by `finish`.
+    /// The same without widening. `finish` is applied to each result.
     pub(super) fn correct_stored_addresses(
         &self,
         flows: &mut [Flow<IpAddr>],
@@ -119,12 +119,12 @@ impl Sketches {
     }
 }
 
-/// How uncertain a number is.
+/// Width of the interval.
 fn width(amount: &Amount) -> u64 {
     amount.high - amount.low
 }
 
-/// A pair that has had no more than its end.
+/// Limits a pair to the traffic of one of its ends.
 fn below<K, L>(pair: Flow<K>, end: &Flow<L>) -> Flow<K> {
     let amount = |pair: Amount, end: &Amount| {
         let most = match (pair.at_most, end.at_most) {
@@ -144,12 +144,13 @@ fn below<K, L>(pair: Flow<K>, end: &Flow<L>) -> Flow<K> {
     }
 }
 
-/// What the pairs of an address say about it.
+/// Bounds for an address that follow from its pairs.
 struct Raised {
+    /// Widths of the intervals of the address, in packets and in bytes.
     widths: [u64; 2],
-    /// The sum of what they certainly had, in packets and in bytes.
+    /// Sums of the guaranteed lower bounds of its pairs.
     at_least: [u64; 2],
-    /// The largest estimate of those that are known better than the address.
+    /// The largest estimates of pairs whose interval is not wider than that of the address.
     largest: [u64; 2],
 }
 
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!((sure.packets.estimate, sure.packets.at_most), (1, Some(2)));
         assert_eq!((sure.bytes.estimate, sure.bytes.at_most), (100, Some(200)));
         let unsure = below(pair, &flow([0, 1, 9], 0, 9));
-        assert_eq!(unsure, pair, "the end is known less");
+        assert_eq!(unsure, pair, "the interval of the end is wider");
     }
 
     #[test]
@@ -223,7 +224,7 @@ mod tests {
             (sure.at_least, sure.low, sure.estimate),
             (Some(385), 385, 773)
         );
-        // It has had 3 at most, whatever is likely of its pairs.
+        // The guaranteed upper bound of 3 holds, whatever the estimates of its pairs are.
         let own = flow([1, 1, 3], 0, 3);
         let mut raised = Raised::new(&own);
         raised.add(&flow([1, 8, 20], 1, 20));

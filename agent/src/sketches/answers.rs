@@ -16,7 +16,7 @@ use crate::traffic::edge::{Pair, node_name};
 use crate::traffic::endpoint::{Between, Endpoint, KnownNetworks};
 
 impl Sketches {
-    /// Traffic from one end to another, by the sketch that knows it best.
+    /// Traffic from one end to another, by the sketch that is most accurate for them.
     pub fn between(
         &self,
         ends: &Between,
@@ -25,7 +25,7 @@ impl Sketches {
         Ok(self.sampling.widened(self.stored_between(ends, known)?))
     }
 
-    /// What is stored of it, without what sampling left out.
+    /// The stored traffic from one end to another. Not widened for sampling.
     pub(super) fn stored_between(
         &self,
         ends: &Between,
@@ -39,8 +39,8 @@ impl Sketches {
             (Endpoint::Any, Endpoint::Address(ip)) => self.stored_address(*ip, Direction::Into)?,
             (Endpoint::Any, Endpoint::Any) => self.pairs.total(),
             _ => {
-                let are_meant = ends.pairs(known);
-                self.pairs.sum(&|name| are_meant(Pair::of_name(name)))
+                let matches = ends.pairs(known);
+                self.pairs.sum(&|name| matches(Pair::of_name(name)))
             }
         })
     }
@@ -60,7 +60,7 @@ impl Sketches {
         Ok(unnamed(flow))
     }
 
-    /// What the sketch of addresses alone says about an address: quick, for lists of many.
+    /// Traffic of an address by the sketch of addresses alone, which is faster for lists.
     fn rough_address(&self, ip: IpAddr, direction: Direction) -> crane_model::Result<Flow<IpAddr>> {
         let [crane, _] = self.nodes(direction);
         stored(crane, node_name(ip), ip)
@@ -72,7 +72,7 @@ impl Sketches {
         self.with_unseen(seen, ip, direction)
     }
 
-    /// Of a sample only some peers were seen: there may be as many as packets.
+    /// If packets are sampled, only some peers were seen: there may be as many peers as packets.
     fn with_unseen(&self, peers: Peers, node: IpAddr, direction: Direction) -> Peers {
         if !self.sampling.is_sampled() {
             return peers;
@@ -86,9 +86,9 @@ impl Sketches {
     }
 
     /// Limits the number of peers by the number of packets: no peer without a packet, and at least
-    /// one peer if there is a packet. Both numbers are shown next to each other, and a crowded
-    /// bitmap is less accurate than the packet count.
-    fn as_packets_tell(&self, peers: Peers, node: IpAddr, direction: Direction) -> Peers {
+    /// one peer if there is a packet. Both numbers are shown next to each other, and the packet
+    /// count is more accurate than a bitmap with many bits set.
+    fn limited_by_packets(&self, peers: Peers, node: IpAddr, direction: Direction) -> Peers {
         let Some(packets) = self.packets(node, direction) else {
             return peers;
         };
@@ -112,14 +112,14 @@ impl Sketches {
     }
 
     pub(super) fn seen_peers(&self, node: IpAddr, direction: Direction) -> Peers {
-        // If all pairs are known, their sum is exact.
+        // If all pairs are known by name, the number of peers is exact.
         if self.pairs.is_exact() {
             return Peers::exactly(ends::one(&self.pairs, node, direction).peers);
         }
         let peers = self.fans.peers(node, direction);
         let name = node_name(node);
         let peers = peers.within(self.limits(direction, Some(name)).of(name));
-        self.as_packets_tell(peers, node, direction)
+        self.limited_by_packets(peers, node, direction)
     }
 
     /// The sketches of nodes in this direction and in the other one.
@@ -137,7 +137,7 @@ impl Sketches {
         Limits::new(&self.pairs, nodes, one_in, direction, only)
     }
 
-    /// The `top` nodes with the most peers, as far as they stand out.
+    /// The `top` nodes with the most peers in each direction, as far as they stand out from others.
     pub fn largest_fans(&self, top: usize) -> FanLists {
         let longer = top.max(DECIDED);
         let [out, into] = [Direction::Out, Direction::Into].map(|direction| {
@@ -165,7 +165,7 @@ impl Sketches {
         let limits = self.limits(direction, None);
         let mut list = self.fans.largest(top, direction, &limits);
         for node in &mut list.nodes {
-            node.peers = self.as_packets_tell(node.peers, node.ip, direction);
+            node.peers = self.limited_by_packets(node.peers, node.ip, direction);
         }
         list.nodes
             .sort_by_key(|node| (Reverse(node.peers.peers), node.ip));
@@ -173,7 +173,7 @@ impl Sketches {
     }
 }
 
-/// The same without the key.
+/// Removes the key.
 fn unnamed<K>(flow: Flow<K>) -> Flow<()> {
     flow.rename(|_| ())
 }

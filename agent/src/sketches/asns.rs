@@ -1,8 +1,8 @@
-//! Traffic of autonomous systems: of each, all packets from or to one of its addresses. A
-//! packet between two addresses of the same AS counts once, one between two AS in both.
+//! Traffic of autonomous systems: all packets from or to an address of the AS. A packet between
+//! two addresses of the same AS counts once, a packet between two AS counts for both.
 //!
-//! These are [sums](crane_model::Crane::sums) over pairs: exact while all pairs fit,
-//! afterwards what heavy pairs have counted and an estimate of the rest from a sample.
+//! These are [sums](crane_model::Crane::sums) over pairs. They are exact while all pairs fit.
+//! Afterwards they are the counts of heavy pairs and an estimate of the rest from a sample.
 
 use std::net::IpAddr;
 
@@ -31,7 +31,7 @@ impl Sketches {
             }
         };
         let mut heaviest = Hitters::of(top, unnamed, self.sampling(), each, |_| {});
-        // One that no heavy pair belongs to may have all of the rest.
+        // All of the rest may belong to one AS without a heavy pair.
         let Hitters {
             by_packets,
             by_bytes,

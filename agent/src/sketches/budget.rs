@@ -2,8 +2,9 @@
 //!
 //! Every interface has a current window and keeps the last one. The least memory of their sketches
 //! is reserved when the interface is added. Sketches that grow take more from a common pool, and
-//! return it when their window is dropped. So a busy interface can use all that it may have, and an
-//! idle one only has the least. The reservation ends when the interface is removed.
+//! return it when their window is dropped. So a busy interface can use all the memory that it may
+//! have, and an idle one has only the reserved part. The reservation ends when the interface is
+//! removed.
 
 use std::sync::Arc;
 
@@ -15,19 +16,19 @@ use crate::config::size::Size;
 use crate::config::{self, ConfigError};
 use crate::traffic::batch::Batch;
 
-/// Sketches of a window: pairs, sources, destinations and services.
+/// Number of sketches that count packets in a window: pairs, sources, destinations and services.
 const SKETCHES: u64 = 4;
-/// Part of a window for services, of which there are few: one in so many.
+/// The sketch of services has one part in this many of a window, because there are few services.
 const SERVICE_SHARE: u64 = 32;
-/// Part of what is left for pairs and nodes, in percent, that services of pairs may have.
+/// Percentage of the memory for pairs and nodes that services of pairs may use.
 const PAIR_SERVICES_PERCENT: u64 = 42;
 const LEAST_PAIR_SERVICES: u64 = pair_services::LEAST as u64;
-/// Beside them fan-out and fan-in, with at least this much each.
+/// Sketches of fan-out and fan-in, with at least `LEAST_FAN` bytes each.
 const FANS: u64 = 2;
 const LEAST_FAN: u64 = fan::LEAST as u64;
-/// Each has this part of a window, up to `USUAL_FAN`, and one in
-/// `LARGE_FAN_SHARE` of a larger window.
-/// More slows down storing a flood more than it gains accuracy.
+/// Each has one part in `FAN_SHARE` of a window, up to `USUAL_FAN` bytes, or one part in
+/// `LARGE_FAN_SHARE` if that is more. More memory would slow down storing a flood and hardly
+/// improve accuracy.
 const FAN_SHARE: u64 = 16;
 const USUAL_FAN: u64 = 64 << 10;
 const LARGE_FAN_SHARE: u64 = 64;
@@ -43,7 +44,7 @@ pub struct Budget {
     pool: Arc<Pool>,
     /// Least memory of a sketch.
     least: u64,
-    /// Most memory of the sketches of one window.
+    /// The largest memory of the sketches of one window.
     per_window: u64,
     node_percent: u64,
     /// Memory that is reserved for an interface.
@@ -87,7 +88,7 @@ impl Budget {
         windows * (SKETCHES * least + FANS * LEAST_FAN + LEAST_PAIR_SERVICES)
     }
 
-    /// The same if all memory is for sketches.
+    /// The same budget if all memory is for sketches.
     pub fn new(
         config: &config::Sketch,
         interfaces: usize,
@@ -147,7 +148,7 @@ impl Budget {
         self.allowance(self.least, self.nodes())
     }
 
-    /// Allowance of fan-out, or fan-in. Also its least memory is taken only when needed.
+    /// Allowance of fan-out, or of fan-in. Even the least memory is taken only when it is needed.
     pub fn for_fan(&self) -> Allowance {
         self.allowance(LEAST_FAN, self.fan() - LEAST_FAN)
     }
@@ -156,7 +157,7 @@ impl Budget {
         self.allowance(self.least, self.services() - self.least)
     }
 
-    /// What the services of pairs may use, taken like that of a fan.
+    /// Allowance of the services of pairs. Even the least memory is taken only when it is needed.
     pub fn for_pair_services(&self) -> Allowance {
         self.allowance(LEAST_PAIR_SERVICES, self.pair_services())
     }
@@ -166,8 +167,7 @@ impl Budget {
         self.left() - self.pair_services()
     }
 
-    /// What is left for sketches of pairs and nodes and for services of pairs, beyond what is
-    /// set aside.
+    /// Memory of sketches of pairs and nodes and of services of pairs, beyond the reserved part.
     fn left(&self) -> u64 {
         let small = FANS * self.fan() + self.services() + LEAST_PAIR_SERVICES;
         self.per_window - small - (SKETCHES - 1) * self.least
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_kept_and_what_is_given_back_can_be_had_again() {
+    fn the_total_is_not_exceeded_and_returned_memory_can_be_used_again() {
         let budget = budget(40 * WINDOW, 60 * WINDOW, 4).unwrap();
         let admitted = [(); 4].map(|()| budget.admit().unwrap());
         let window = || {
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(
             taken as u64,
             20 * WINDOW,
-            "half of what an interface may have"
+            "half of the memory of an interface"
         );
         let mut others = [window(), window(), window()];
         let others = others.as_flattened_mut().iter_mut();
@@ -240,17 +240,21 @@ mod tests {
         assert_eq!(
             taken + 20 * WINDOW,
             60 * WINDOW - 4 * WINDOW,
-            "all but the last windows'"
+            "all but what is reserved for the last windows"
         );
         assert_eq!(budget.pool.free(), 0);
         assert!(
             budget.admit().is_none(),
-            "there is nothing left for a fifth"
+            "no memory is left for a fifth interface"
         );
         drop(first);
         assert_eq!(budget.pool.free() as u64, 19 * WINDOW);
         drop(admitted);
-        assert_eq!(budget.pool.free() as u64, 27 * WINDOW, "what was set aside");
+        assert_eq!(
+            budget.pool.free() as u64,
+            27 * WINDOW,
+            "with the reserved memory"
+        );
     }
 
     #[test]

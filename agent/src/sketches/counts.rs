@@ -1,5 +1,5 @@
-//! What was counted by name of everything in a window, at one moment. Rates of the last
-//! seconds are differences of two such moments.
+//! Counts of all keys that are known by name in a window, at one moment. Rates of the last
+//! seconds are differences of two such counts.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use super::Sketches;
 use crate::traffic::edge::{Pair, node_of_name};
 use crate::traffic::service::Service;
 
-/// See the head of this file.
+/// Counts of all keys that are known by name.
 #[derive(Debug, Clone, Default)]
 pub struct NamedCounts {
     pub pairs: Named<Pair>,
@@ -20,11 +20,12 @@ pub struct NamedCounts {
     pub services: Named<Service>,
 }
 
-/// Everything of one kind that is known by name, in the order of keys.
+/// Counts of all keys of one kind that are known by name, in the order of keys after
+/// [`Self::sort`].
 #[derive(Debug, Clone)]
 pub struct Named<K> {
     pub counts: Vec<(K, Counted)>,
-    /// No other has had more packets; 0 if there is no other.
+    /// Upper bound of the packets of any other key; 0 if there is no other.
     pub others_at_most: u64,
 }
 
@@ -46,7 +47,7 @@ impl<K: Ord> Named<K> {
         }
     }
 
-    /// Puts it in the order of keys, which [`Self::get`] needs.
+    /// Sorts by key, which [`Self::get`] needs.
     pub fn sort(&mut self) {
         self.counts
             .sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -57,14 +58,14 @@ impl<K: Ord> Named<K> {
         at.ok().map(|at| &self.counts[at].1)
     }
 
-    /// Whether all that occurred have a name.
+    /// Whether all keys that occurred are known by name.
     pub fn has_all(&self) -> bool {
         self.others_at_most == 0
     }
 }
 
 impl NamedCounts {
-    /// Puts all of it in the order of keys.
+    /// Sorts all counts by key.
     pub fn sort(&mut self) {
         self.pairs.sort();
         self.sources.sort();
@@ -74,7 +75,7 @@ impl NamedCounts {
 }
 
 impl Sketches {
-    /// What was counted by name so far, in no particular order: sorting is for who has time.
+    /// The counts so far, in no particular order: the worker has no time to sort them.
     pub fn counts(&self) -> NamedCounts {
         let service = |name: AnyName| match name {
             AnyName::Narrow([code]) | AnyName::Wide([code, ..]) => Service::of_code(code as u32),

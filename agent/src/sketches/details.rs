@@ -13,22 +13,23 @@ pub type SketchStates = BTreeMap<&'static str, SketchState>;
 pub struct SketchState {
     /// `table` or `layers`.
     kind: &'static str,
-    /// Used part of the table, or of each layer, bottom first. Null if a cell holds any number of
-    /// pairs.
+    /// Used part of the table, or of each layer, bottom first. Null if a cell can hold any number
+    /// of pairs.
     fill: Option<Vec<f32>>,
     /// Number of different keys.
     distinct: Option<u64>,
     /// Number of keys that are known by name.
     named: usize,
-    /// Number of keys for whose names there is room.
+    /// Number of keys that can be known by name.
     places: usize,
     memory_bytes: usize,
     budget_bytes: usize,
-    /// The witnesses: pairs that are counted exactly beside the layers.
+    /// How well the intervals hold for the witnesses, which are pairs that are counted exactly in
+    /// addition to the layers.
     judged: Option<Coverage>,
 }
 
-/// How many of the 90 % intervals contain the true number.
+/// How many 90 % intervals there are, and how many of them contain the true number.
 #[derive(Debug, Clone, Serialize)]
 struct Coverage {
     of: usize,

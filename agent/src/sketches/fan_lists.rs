@@ -16,10 +16,10 @@ pub struct NodePeers {
 /// Nodes with the most peers in one direction, as far as they stand out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FanList {
-    /// The largest first.
+    /// Nodes with the most peers first.
     pub nodes: Vec<NodePeers>,
     /// Upper bound for all other addresses, which holds in 19 of 20 cases. `None` if it is not
-    /// known, as for a sample.
+    /// known, as if packets are sampled.
     pub others_at_most: Option<u64>,
 }
 
@@ -27,13 +27,13 @@ pub struct FanList {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotableKind {
-    /// It sends one or two packets to each of very many.
+    /// It sends one or two packets to each of very many addresses.
     Scan,
-    /// It receives one or two packets from each of very many.
+    /// It receives one or two packets from each of very many addresses.
     Flood,
-    /// It sends to very many that do not answer.
+    /// It sends to very many addresses that do not answer.
     FanOut,
-    /// It receives from very many that it does not answer.
+    /// It receives from very many addresses that it does not answer.
     FanIn,
 }
 
@@ -62,7 +62,7 @@ pub struct Notable {
 pub struct FanLists {
     pub out: FanList,
     pub into: FanList,
-    /// The notable ones of both lists, the largest first.
+    /// The notable addresses of both lists, those with the most peers first.
     pub notable: Vec<Notable>,
 }
 
@@ -91,7 +91,7 @@ impl FanLists {
 }
 
 impl FanList {
-    /// Entries that are removed count among the others.
+    /// Keeps the first `top` entries. The upper bound for others then includes the removed ones.
     pub fn shorten(&mut self, top: usize) {
         let cut = self.nodes.drain(top.min(self.nodes.len())..);
         let most = cut.map(|node| node.peers.high).max().unwrap_or(0);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_listed_is_notable() {
+    fn only_listed_addresses_are_notable() {
         let out = fans(&[(1, 1000), (2, 900)], 5);
         let notable = out.nodes.iter().map(|node| Notable {
             kind: NotableKind::Scan,

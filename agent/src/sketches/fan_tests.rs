@@ -1,6 +1,5 @@
-//! What lists of fan-out and fan-in claim, on streams with a large fan and without:
-//! intervals hold for the listed, the promise holds for all others, and answers to
-//! questions agree with both.
+//! Lists of fan-out and fan-in of streams with and without a scan: intervals hold for listed
+//! addresses, the upper bound for all others holds, and answers to questions agree with both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,17 +19,17 @@ use crate::traffic::slot::Slot;
 
 const TOP: usize = 10;
 
-/// How far off the number of peers is with one pair a bit, see `crane_model::fan`.
+/// Error of the number of peers with one pair per bit, see `crane_model::fan`.
 const NOISE: u64 = 18;
 
-/// Pairs of addresses, in the order they come.
+/// Source and destination of each packet, in order.
 type Stream = Vec<(u32, u32)>;
 
 fn rng(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
-/// `count` packets, 60 % of them from pairs never seen, the rest from 1,000.
+/// `count` packets, 60 % of them of new pairs, the others of 1,000 pairs.
 fn forged(count: usize, seed: u64) -> Stream {
     let mut rng = rng(seed);
     let known: Stream = (0..1000).map(|_| rng.random()).collect();
@@ -41,7 +40,7 @@ fn forged(count: usize, seed: u64) -> Stream {
     (0..count).map(packet).collect()
 }
 
-/// Every one of `sources` sends to four destinations.
+/// Each of `sources` addresses sends to four destinations.
 fn four_each(sources: u32, seed: u64) -> Stream {
     let mut rng = rng(seed);
     let mut stream: Stream = (0..4 * sources)
@@ -135,7 +134,7 @@ fn truth(stream: &Stream) -> [BTreeMap<IpAddr, u64>; 2] {
     truth
 }
 
-/// What was seen of all lists of a kind of stream.
+/// Counts over all lists of a kind of stream.
 #[derive(Debug, Default)]
 struct Seen {
     lists: usize,
@@ -146,7 +145,7 @@ struct Seen {
     promises_near: usize,
     large: usize,
     large_listed: usize,
-    /// The largest promise beside the true number that it is about.
+    /// The largest upper bound for others, and the true number in that list.
     promise: (u64, u64),
 }
 
@@ -176,7 +175,7 @@ impl Seen {
     }
 }
 
-/// How many seeds are tried; more if `FAN_SEEDS` says so.
+/// Number of seeds to test: `few`, or that of the environment variable `FAN_SEEDS`.
 fn seeds(few: u64) -> u64 {
     let given = std::env::var("FAN_SEEDS").ok();
     given.and_then(|text| text.parse().ok()).unwrap_or(few)
@@ -196,7 +195,8 @@ fn judge(kind: &str, seeds: u64, memory: u64, stream: impl Fn(u64) -> Stream) ->
     seen
 }
 
-/// Answers to questions are those of the list, and within its promise otherwise.
+/// Answers about listed addresses are those of the list; those about others are within its upper
+/// bound.
 fn agree(sketches: &Sketches, out: &FanList, stream: &Stream, truth: &[BTreeMap<IpAddr, u64>; 2]) {
     for node in &out.nodes {
         let asked = sketches.peers(node.ip, Direction::Out);
@@ -216,7 +216,7 @@ fn agree(sketches: &Sketches, out: &FanList, stream: &Stream, truth: &[BTreeMap<
         let agrees = (likely.min(1)..=likely.max(asked.low)).contains(&asked.peers);
         assert!(agrees, "{ip}: {asked:?}, {packets:?}");
         if !out.nodes.iter().any(|node| node.ip == ip) {
-            assert!(asked.high <= promise, "{asked:?}, {promise} promised");
+            assert!(asked.high <= promise, "{asked:?} exceeds {promise}");
         }
         if asked.exact {
             assert_eq!(asked.peers, truth[0][&ip]);
@@ -227,7 +227,7 @@ fn agree(sketches: &Sketches, out: &FanList, stream: &Stream, truth: &[BTreeMap<
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn who_does_not_stand_out_is_not_listed() {
+fn intervals_and_upper_bounds_of_fan_lists_hold_for_many_streams() {
     let all = [
         // A window has 3.5 MiB by default.
         judge("forged", seeds(2), 4 * MIB, |seed| forged(1_000_000, seed)),
@@ -251,7 +251,7 @@ fn who_does_not_stand_out_is_not_listed() {
     }
 }
 
-/// 3,000 pairs of 400 packets, 40,000 single ones, then ten pairs of 760.
+/// 3,000 pairs of 400 packets, 40,000 pairs of one packet, then ten pairs of 760.
 fn late(seed: u64) -> Stream {
     let mut heavy: Stream = (0..3000)
         .flat_map(|n| std::iter::repeat_n((0x0a00_0000 + n, 0xc000_0000 + n), 400))
@@ -306,7 +306,7 @@ fn an_address_has_no_less_than_its_pairs_and_a_pair_no_more_than_its_ends() {
 }
 
 #[test]
-fn a_scan_stands_first_beside_anything() {
+fn a_scan_is_first_in_fan_out_and_notable_beside_any_traffic() {
     type Make = fn(u64) -> Stream;
     let streams: [(&str, u32, Make); 3] = [
         ("office", 300, |seed| ordinary(3000, seed)),
@@ -331,9 +331,9 @@ fn a_scan_stands_first_beside_anything() {
     }
 }
 
-/// One bulk flow of the scanner makes the mean of its packets large.
+/// A bulk flow of the scanner increases the mean number of packets of its pairs.
 #[test]
-fn a_scan_beside_a_bulk_flow_is_a_scan() {
+fn a_scanner_with_a_bulk_flow_is_still_a_scan() {
     for pairs in [3000, 200_000] {
         let mut stream = with_scan(ordinary(pairs, 1), 2000);
         stream.extend(std::iter::repeat_n((0x0a42_0001, 0x0808_0808), 50_000));

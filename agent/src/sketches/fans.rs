@@ -1,5 +1,6 @@
 //! Fan-out and fan-in of a window: to how many peers each address sends, and from how many it
-//! receives. Of a sample, these are the peers that were seen; how many more there are is not known.
+//! receives. If packets are sampled, these are the peers that were seen; the number of others is
+//! not known.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -16,7 +17,7 @@ use crate::sketches::fan_lists::{FanList, NodePeers};
 use crate::traffic::batch::{FoldedNodes, FoldedPairs, Nodes, Pairs};
 use crate::traffic::edge::{Ends, node_name, node_of_name};
 
-/// Fan-out and fan-in.
+/// The sketches of fan-out and fan-in.
 pub struct Fans {
     secret: Secret,
     out: Fan,
@@ -104,7 +105,7 @@ impl Fans {
         }
     }
 
-    /// The states of both.
+    /// The states of both sketches.
     pub fn save(&self) -> [Vec<u8>; 2] {
         [&self.out, &self.into].map(Fan::save_state)
     }
@@ -115,7 +116,6 @@ impl Fans {
         self.into.load_state(into)
     }
 
-    /// Bytes of both.
     pub fn memory_bytes(&self) -> usize {
         self.out.memory_bytes() + self.into.memory_bytes()
     }
@@ -240,7 +240,7 @@ impl<'a> Limits<'a> {
     }
 
     /// Ends of pairs that are known by name, if they may have more than `least` peers. Some of them
-    /// are not known as nodes, because pairs are known from fewer packets on.
+    /// are not known by name as nodes, because pairs need fewer packets for a name.
     fn ends_of_pairs(&self, least: u64) -> impl Iterator<Item = (AnyName, PeerBounds)> {
         let mut ends = self.ends_above::<Narrow>(least);
         ends.extend(self.ends_above::<Wide>(least));
@@ -268,7 +268,7 @@ impl<'a> Limits<'a> {
     }
 }
 
-/// The `count` largest of a direction, if all pairs are known.
+/// The `count` nodes with the most peers in a direction, if all pairs are known by name.
 pub fn counted(pairs: &Crane, count: usize, direction: Direction) -> FanList {
     let known = |sum: EndSum| NodePeers {
         ip: sum.ip,

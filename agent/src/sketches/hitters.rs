@@ -1,9 +1,9 @@
 //! The heaviest keys of a window by packets and by bytes, and an upper bound for all others.
 //!
 //! Only keys that are known by name can be listed. There is an upper bound for keys without a name
-//! ([`Unnamed`]), and one for each name. A list ends where a key without a name might belong. If it
-//! would be empty then, it has the heaviest keys that are known by name and is marked as
-//! incomplete.
+//! ([`Unnamed`]), and one for each name. A list ends where a key without a name might be heavier.
+//! If no key could be listed then, the list has the heaviest keys that are known by name and is
+//! marked as incomplete.
 
 use std::cmp::Reverse;
 
@@ -13,14 +13,14 @@ use crane_model::{Amount, Crane, Flow};
 
 use super::sampling::Sampling;
 
-/// The heaviest by packets and by bytes.
+/// The heaviest keys by packets and by bytes.
 #[derive(Debug, Clone)]
 pub struct Hitters<K> {
     pub by_packets: Ranking<K>,
     pub by_bytes: Ranking<K>,
 }
 
-/// The heaviest in one order, heaviest first.
+/// The heaviest keys in one order, heaviest first.
 #[derive(Debug, Clone)]
 pub struct Ranking<K> {
     pub flows: Vec<Flow<K>>,
@@ -34,9 +34,9 @@ pub struct Ranking<K> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unnamed {
     at_most: Total,
-    /// A key with no more than this may be lighter than one without a name. Names are chosen by
-    /// packets and bytes with a fixed weight, so a key with few packets may have more bytes than
-    /// this and no name.
+    /// A key with no more than this may be lighter than one without a name and is not listed. Which
+    /// keys get a name depends on packets and bytes with a fixed weight, so a key with few packets
+    /// may have more bytes than this and no name.
     least_listed: Total,
 }
 
@@ -55,7 +55,7 @@ impl Unnamed {
         }
     }
 
-    /// If every key has a name.
+    /// The bounds if every key has a name.
     pub fn none(sampling: &Sampling) -> Self {
         Self {
             at_most: sampling.most_unseen(Total::default()),
@@ -63,7 +63,7 @@ impl Unnamed {
         }
     }
 
-    /// The same where others that are not listed may have had as much as `at_most`.
+    /// The same bounds if other keys that cannot be listed may have as much as `at_most`.
     pub fn or(self, at_most: Total) -> Self {
         Self {
             at_most: Total {
@@ -74,7 +74,7 @@ impl Unnamed {
         }
     }
 
-    /// Where one without a name has no more than `most`, and all with a name are listed.
+    /// The bounds if a key without a name has no more than `most`, and all with a name are listed.
     pub fn at_most(most: Total, sampling: &Sampling) -> Self {
         Self {
             at_most: sampling.most_unseen(most),
@@ -82,7 +82,7 @@ impl Unnamed {
         }
     }
 
-    /// What two without a name may have had together.
+    /// The bounds for two keys without a name together.
     pub fn twice(self) -> Self {
         let twice = |total: Total| Total {
             packets: total.packets.saturating_mul(2),
@@ -96,8 +96,8 @@ impl Unnamed {
 }
 
 impl<K: Copy + Ord> Hitters<K> {
-    /// The `top` heaviest of those that `each` hands over. Those that are chosen are given
-    /// to `correct` before they are put into order.
+    /// The `top` heaviest flows of those that `each` passes to its argument. `correct` improves the
+    /// selected flows before they are sorted.
     pub fn of(
         top: usize,
         unnamed: Unnamed,
@@ -121,7 +121,7 @@ impl<K: Copy + Ord> Hitters<K> {
         }
     }
 
-    /// Both lists, each key once.
+    /// The flows of both lists, each key once.
     pub fn union(&self) -> impl Iterator<Item = &Flow<K>> {
         let (by_packets, by_bytes) = (&self.by_packets.flows, &self.by_bytes.flows);
         let is_new = |flow: &&Flow<K>| !by_packets.iter().any(|seen| seen.key == flow.key);
@@ -134,7 +134,7 @@ struct Heaviest<'a, K> {
     top: usize,
     amount: fn(&Flow<K>) -> &Amount,
     sampling: &'a Sampling,
-    /// A small multiple of the number that is requested.
+    /// Candidates, a small multiple of `top`.
     found: Vec<Flow<K>>,
     /// Lower bound of the result: lighter flows are skipped.
     least: u64,
@@ -190,8 +190,8 @@ impl<'a, K: Copy + Ord> Heaviest<'a, K> {
         self.least = sizes.min().unwrap_or(0);
     }
 
-    /// The list, where one without a name has `unnamed` at most, and who may have no
-    /// more than `least_listed` is not listed.
+    /// The list. Keys without a name have at most `unnamed`. Keys that can have no more than
+    /// `least_listed` are not listed.
     fn ranking(
         mut self,
         unnamed: u64,
@@ -264,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_ends_where_one_without_a_name_might_belong() {
+    fn a_list_ends_where_a_key_without_a_name_might_be_heavier() {
         let sizes = [(1, 100), (2, 50), (3, 20), (4, 10)];
         let found = heaviest(&flows(&sizes), 3, 30);
         assert_eq!((keys(&found), found.others_at_most), (vec![1, 2], 30));
         assert!(!found.incomplete);
         let found = heaviest(&flows(&sizes), 3, 1000);
         assert_eq!((keys(&found), found.others_at_most), (vec![1, 2, 3], 1000));
-        assert!(found.incomplete, "the heaviest that are known");
+        assert!(found.incomplete, "only the heaviest known keys");
         assert!(!heaviest(&[], 3, 1000).incomplete);
     }
 }

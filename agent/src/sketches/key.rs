@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// So few bytes that the operating system returns all of them at once.
+/// Random bytes from the operating system. `COUNT` is small enough to get all of them at once.
 fn random<const COUNT: usize>() -> anyhow::Result<[u8; COUNT]> {
     const NONE: &str = "the operating system has no random numbers";
     let mut bytes = [0; COUNT];
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_agents_draw_the_same_key_and_a_seed_always_gives_the_same() {
+    fn random_keys_differ_and_a_seed_always_gives_the_same_key() {
         let keys: Vec<Key> = (0..4).map(|_| Key::random().unwrap()).collect();
         for (at, key) in keys.iter().enumerate() {
             assert!(keys[..at].iter().all(|other| other.secret != key.secret));

@@ -74,7 +74,7 @@ impl Sketches {
     /// The `top` heaviest services.
     pub fn heaviest_services(&self, top: usize) -> Hitters<Service> {
         let unnamed = Unnamed::of(&self.services, &self.sampling);
-        // Pairs know all that a table of services knows.
+        // If services are counted exactly, the services of pairs add nothing.
         let counted = match self.services.is_exact() {
             true => Counted::default(),
             false => self.counted_services(),
@@ -87,7 +87,7 @@ impl Sketches {
         Hitters::of(top, unnamed, &self.sampling, each, |_| {})
     }
 
-    /// Traffic of a service, as the list of services has it.
+    /// Traffic of a service, the same as in the list of services.
     pub fn service(&self, service: Service) -> crane_model::Result<Flow<Service>> {
         let name = AnyName::Narrow([service.code().into()]);
         let flow = stored(&self.services, name, service)?;

@@ -60,7 +60,7 @@ pub struct Sketches {
     services: Crane,
     /// Number of peers of each node.
     fans: Fans,
-    /// For what pairs talk that are known by name.
+    /// Services of the pairs that are known by name.
     pair_services: PairServices,
     secret: Secret,
 }
@@ -71,8 +71,8 @@ impl Blueprint {
         Self::on(config.device.open()?, config, secret)
     }
 
-    /// The same for another configuration on the same device, because opening it again takes time
-    /// and memory that the sketches in use still have.
+    /// A blueprint for another configuration on the same device. Opening the device again would
+    /// take time, and memory in addition to that of the sketches in use.
     pub fn rebuilt(&self, config: &config::Sketch) -> anyhow::Result<Self> {
         Self::on(self.device.clone(), config, self.secret)
     }
@@ -121,12 +121,11 @@ impl Blueprint {
         &self.secret
     }
 
-    /// The least memory that a sketch needs.
+    /// The least memory of a sketch, in bytes.
     pub fn least(&self) -> usize {
         self.profile.least()
     }
 
-    /// Name of the device.
     pub fn device_name(&self) -> &str {
         self.profile.device_name()
     }
@@ -173,14 +172,14 @@ impl Sketches {
         self.named(&self.pairs, Pair::of_name)
     }
 
-    /// All services that are known by name, among them the heaviest, as they are stored.
+    /// All services that are known by name, among them the heaviest. Not widened for sampling.
     fn stored_services(&self) -> impl Iterator<Item = Flow<Service>> {
         let named = self.services.named::<Narrow>();
         named.map(|flow| flow.rename(|[code]| Service::of_code(code as u32)))
     }
 
-    /// For what most packets of these pairs are, if that is known. Fragments, whose service is
-    /// not known, only if there is no other.
+    /// The service with most packets of these pairs, if any is known. Fragments, whose service is
+    /// not known, are returned only if there is no other.
     pub fn main_service(&self, pairs: &[Pair]) -> Option<Service> {
         let mut sums: Vec<(Service, u64)> = Vec::new();
         let records = pairs.iter().map(|pair| self.pair_services.of(&pair.name()));
@@ -219,21 +218,22 @@ impl Sketches {
         Ok(self.sampling.widened(self.stored_pair(pair)?))
     }
 
-    /// What the sketch of pairs alone says about a pair: quick, to choose among many.
+    /// The traffic of a pair by the sketch of pairs alone. This is faster than [`Self::pair`], for
+    /// the choice among many pairs.
     pub fn rough_pair(&self, pair: Pair) -> crane_model::Result<Flow<Pair>> {
         Ok(self
             .sampling
             .widened(stored(&self.pairs, pair.name(), pair)?))
     }
 
-    /// What is stored of a pair, without what sampling left out.
+    /// The stored traffic of a pair. Not widened for sampling.
     fn stored_pair(&self, pair: Pair) -> crane_model::Result<Flow<Pair>> {
         let mut flow = stored(&self.pairs, pair.name(), pair)?;
         self.correct_stored_pairs(std::slice::from_mut(&mut flow), |flow| flow);
         Ok(flow)
     }
 
-    /// The state of all sketches, for [`Self::load`] of sketches of the same window.
+    /// The state of all sketches, which [`Self::load`] of sketches of the same window can read.
     pub fn save(&self) -> crane_model::Result<Vec<u8>> {
         let mut state = Vec::new();
         for (_, crane) in self.cranes() {
@@ -285,7 +285,7 @@ impl Sketches {
     }
 }
 
-/// What a sketch holds of a name.
+/// The answer of a sketch for a name.
 fn stored<K>(crane: &Crane, name: AnyName, key: K) -> crane_model::Result<Flow<K>> {
     Ok(match name {
         AnyName::Narrow(name) => crane.flow(name)?.rename(|_| key),
@@ -327,7 +327,8 @@ mod tests {
         }
     }
 
-    /// Pairs fit, destinations alone do not: these are sums of pairs, and as exact.
+    /// All pairs fit into their sketch, destinations do not. So destinations are sums of pairs,
+    /// which are exact.
     #[test]
     fn addresses_of_pairs_that_are_all_known_are_exact() {
         let config = config(config::Profile::Packed, 2 << 20);
@@ -354,7 +355,10 @@ mod tests {
         }
         assert!(sketches.is_exact());
         let [destinations, _] = sketches.nodes(fans::Direction::Into);
-        assert!(!destinations.is_exact(), "the sketch of them is too small");
+        assert!(
+            !destinations.is_exact(),
+            "the sketch of destinations is too small"
+        );
         for n in [0u32, 1, 2, 11_999] {
             let ip = std::net::Ipv4Addr::from(0x0a00_0000 + n).into();
             let received = sketches.address(ip, fans::Direction::Into).unwrap();
@@ -368,10 +372,10 @@ mod tests {
         assert_eq!(listed.by_packets.others_at_most, 2);
     }
 
-    /// Every packet is of another pair, and there are more than fit: all working memory is
-    /// used.
+    /// Every packet belongs to another pair, and there are more pairs than fit, so all working
+    /// memory is used.
     #[test]
-    fn storing_takes_no_more_memory_than_is_set_aside_for_it() {
+    fn storing_takes_no_more_memory_than_is_reserved_for_it() {
         let config = config(config::Profile::Packed, 256 << 10);
         let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
         let budget = Budget::new(&config, 1, 1, blueprint.least()).unwrap();

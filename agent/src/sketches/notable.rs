@@ -1,4 +1,5 @@
-//! Notable addresses: those with far more peers than the rest that get no answer from most of them.
+//! Notable addresses: they have far more peers than other addresses, and fewer than half as many
+//! peers in the other direction.
 //!
 //! Scans and floods differ from conversations by their pairs, most of which have only one or two
 //! packets. This does not depend on the mean number of packets, in which a single heavy flow would
@@ -10,17 +11,17 @@ use super::Sketches;
 use crate::sketches::fan_lists::{FanList, NodePeers, Notable, NotableKind};
 use crate::sketches::fans::Direction;
 
-/// Fewer peers than this are never notable.
+/// An address with fewer peers than this is never notable.
 const MANY: u64 = 64;
 
-/// An address is compared with the one at this position of the list, whatever length is shown. So
-/// it is notable in all outputs or in none.
+/// An address is compared with the one at this position of the list, independent of the number of
+/// rows that are shown. So it is notable in all outputs or in none.
 const COMPARED: usize = 10;
 
 /// Least length of lists in which notable addresses are searched.
 pub(super) const DECIDED: usize = 2 * COMPARED;
 
-/// A notable address has so many times as many peers as the one it is compared with.
+/// A notable address has at least this many times the peers of the one it is compared with.
 const FAR_MORE: u64 = 3;
 
 /// A pair with at most this many packets is light.
@@ -41,7 +42,7 @@ impl Sketches {
         };
         let is_special = |node: &&NodePeers| {
             node.peers.low >= usual
-                // A server sends to as many as it receives from.
+                // A server has about as many peers in both directions, so it is not notable.
                 && self.seen_peers(node.ip, back).peers < node.peers.peers / 2
         };
         let notable = |node: &NodePeers| Notable {
@@ -72,7 +73,7 @@ impl Sketches {
                 counted += flow.packets.estimate;
             }
         }
-        // Of the other pairs only the sum is known.
+        // For the other pairs only the sum of their packets is known.
         let others = node.peers.peers.saturating_sub(named);
         let Ok(all) = self.address(node.ip, direction) else {
             return false;

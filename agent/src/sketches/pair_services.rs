@@ -1,20 +1,20 @@
-//! The services of pairs: of every pair that is known by name up to three services, each with
+//! The services of pairs: for every pair that is known by name up to three services, each with
 //! its packets and bytes.
 //!
 //! An entry holds a pair, one of its services and their counts. It is in one of two buckets,
-//! which follow from the id of the pair. A fourth service of a pair takes the place of the one
-//! with the fewest packets and inherits them as a possible error, as in Space-Saving. So the
-//! packets of all entries of a pair add up to those that were recorded for it, and a service
-//! with most of the packets has an entry, however late it comes.
+//! which follow from the id of the pair. A fourth service of a pair replaces the one with the
+//! fewest packets and inherits these as a possible error, as in Space-Saving. So the packets of
+//! all entries of a pair add up to those that were recorded for it, and a service with most of
+//! the packets has an entry, even if its packets are the last.
 //!
-//! Both buckets are hardly ever full before 95 % of all entries are in use. Then the table
-//! grows; if it must not, an entry of a new pair takes the place of the lightest one in its
-//! buckets, with a probability that makes up for the packets this one has. What an entry that
-//! is gone had counted becomes a part of what is not recorded of its pair, so that every
-//! answer stays true.
+//! Both buckets of a pair are rarely full before 95 % of all entries are in use. Then the table
+//! grows. If there is no memory for that, an entry of a new pair replaces the lightest one in
+//! its buckets, with a probability that decreases with the packets of that entry. The counts of
+//! a replaced entry become unrecorded packets of its pair, so the guaranteed bounds of all
+//! answers remain valid.
 //!
 //! **Cost.** 24 bytes for a service of a pair of IPv4 addresses, 48 bytes for one of a pair of
-//! IPv6 addresses. To count an arrival reads one or two buckets.
+//! IPv6 addresses. Counting an arrival reads one or two buckets.
 
 mod bucket;
 mod table;
@@ -33,24 +33,24 @@ use table::Table;
 
 pub use bucket::{Known, Record};
 
-/// Services that are kept of a pair.
+/// Number of services that are kept for a pair.
 pub const MOST: usize = 3;
 
-/// What the first pair is put into.
+/// Bytes that are always available, enough for the first table.
 pub const LEAST: usize = 1 << 10;
 
-/// Arrivals whose buckets are fetched at once.
+/// Arrivals whose buckets are fetched into the cache at once.
 const AHEAD: usize = 32;
 
-/// The table. See the head of this file.
+/// The services of all pairs that are known by name.
 pub struct PairServices {
     narrow: Table<Narrow>,
     wide: Table<Wide>,
     secret: Secret,
     allowance: Allowance,
-    /// Whether there is no more memory to be had.
+    /// Whether no more memory is available.
     is_full_grown: bool,
-    /// Random numbers that decide which entries are replaced then.
+    /// State of the random numbers that decide which entries are replaced then.
     random: u64,
 }
 
@@ -83,7 +83,7 @@ impl Kind for Wide {
 }
 
 impl PairServices {
-    /// An empty one that takes memory when it needs it.
+    /// Without entries. Memory is taken when it is needed.
     pub fn new(secret: Secret, allowance: Allowance) -> Self {
         Self {
             narrow: Table::default(),
@@ -136,7 +136,7 @@ impl PairServices {
         }
     }
 
-    /// Makes an entry for a service that its pair has none for.
+    /// Makes an entry for a service of a pair that has none.
     fn insert<N: Kind>(&mut self, name: N, id: u64, part: Part) {
         loop {
             if N::table_mut(self).insert(name, id, part) {
@@ -155,8 +155,7 @@ impl PairServices {
         mix(self.random, SALT)
     }
 
-    /// Makes the table for names of this length larger. Returns whether there was memory for
-    /// that.
+    /// Enlarges the table for names of this length. Returns whether there was memory for that.
     #[cold]
     fn grow<N: Kind>(&mut self) -> bool {
         let (own, all) = (N::table(self).memory_bytes(), self.memory_bytes());
@@ -172,13 +171,13 @@ impl PairServices {
         true
     }
 
-    /// Forgets all pairs but those that `crane` knows by name.
+    /// Removes all pairs except those that `crane` has by name.
     pub fn keep_named(&mut self, crane: &Crane) {
         self.narrow.keep(crane.names().collect());
         self.wide.keep(crane.names().collect());
     }
 
-    /// Forgets a pair.
+    /// Removes a pair.
     pub fn forget(&mut self, name: &AnyName) {
         match name {
             AnyName::Narrow(name) => self.narrow.forget(name, self.secret.id(name)),
@@ -186,7 +185,7 @@ impl PairServices {
         }
     }
 
-    /// What is known of a pair.
+    /// The services of a pair.
     pub fn of(&self, name: &AnyName) -> Record {
         match name {
             AnyName::Narrow(name) => self.narrow.record(name, self.secret.id(name)),
@@ -202,7 +201,7 @@ impl PairServices {
         narrow.chain(wide)
     }
 
-    /// All state, to be given to [`Self::load`] of one with as much memory.
+    /// The state, which [`Self::load`] can read with the same allowance.
     pub fn save(&self) -> Vec<u8> {
         let mut state = Vec::with_capacity(32 + self.memory_bytes());
         put(&mut state, self.random);
@@ -212,7 +211,7 @@ impl PairServices {
         state
     }
 
-    /// Continues from a saved state; whether it can be one.
+    /// Continues from a saved state. Returns whether the state is valid.
     pub fn load(&mut self, mut state: &[u8]) -> bool {
         let state = &mut state;
         let mut loaded = || {
@@ -230,12 +229,11 @@ impl PairServices {
             return false;
         }
         (self.narrow, self.wide, self.random) = (narrow, wide, random);
-        // One without entries has to grow first.
+        // Without any entry the tables have to grow first.
         self.is_full_grown = is_full_grown > 0 && bytes > 0;
         true
     }
 
-    /// What it weighs.
     pub fn memory_bytes(&self) -> usize {
         self.narrow.memory_bytes() + self.wide.memory_bytes()
     }

@@ -1,4 +1,4 @@
-//! Sampling: only one packet in so many is stored, so answers are less certain than those of a
+//! Sampling: only one packet in `one_in` is stored, so answers are less certain than those of a
 //! sketch of all packets.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ enum Unsampled {
 }
 
 impl Sampling {
-    /// One packet in so many is stored. `tally` counts the others; the first `before` of these
+    /// One packet in `one_in` is stored. `tally` counts the others; the first `before` of these
     /// cannot belong to the window.
     pub fn new(one_in: u64, tally: Arc<Tally>, before: u64) -> Self {
         Self {
@@ -92,8 +92,8 @@ impl Sampling {
         self.one_in > 1
     }
 
-    /// The probable upper bound for a pair of which at most `stored` is stored. Of a pair with few
-    /// packets probably none is stored.
+    /// The probable upper bound of the traffic of a pair if at most `stored` of it is stored. Even
+    /// a pair of which nothing is stored may have had a few packets.
     pub fn most_unseen(&self, stored: Total) -> Total {
         if !self.is_sampled() {
             return stored;
@@ -112,7 +112,7 @@ impl Sampling {
 
     /// The upper bound of an amount: the guaranteed one, or that of the 90 % interval if nothing is
     /// guaranteed. In a sample any packet that was skipped may belong to any pair, so the
-    /// guaranteed bound is of no use.
+    /// guaranteed bound is too large to be useful.
     pub fn most_of(&self, amount: &Amount) -> u64 {
         match amount.at_most {
             Some(most) if !self.is_sampled() => most,
@@ -121,8 +121,8 @@ impl Sampling {
     }
 
     /// Widens an answer of a sketch by the uncertainty of sampling: three standard deviations to
-    /// both sides, but not below what was seen, and at least as many more as probably go unseen.
-    /// Every packet that was skipped may belong to this pair.
+    /// both sides, but not below the stored packets, and upwards at least the number of packets
+    /// that is probably missed. The guaranteed upper bound includes every packet that was skipped.
     pub fn widened<K>(&self, flow: Flow<K>) -> Flow<K> {
         if !self.is_sampled() {
             return flow;
@@ -135,7 +135,7 @@ impl Sampling {
         let share = spread / flow.packets.estimate.max(1) as f64;
         let mut bytes = self.widen(flow.bytes, 3.0 * share * flow.bytes.estimate as f64, None);
         if bytes.high == 0 {
-            // No packet was seen, so their size is not known.
+            // No packet was stored, so their size is not known.
             bytes.high = packets.high.saturating_mul(USUAL_FRAME);
         }
         Flow {
@@ -148,7 +148,7 @@ impl Sampling {
     /// Widens the bounds of one amount, which is already multiplied by `one_in`.
     fn widen(&self, amount: Amount, spread: f64, unsampled: Option<u64>) -> Amount {
         let spread = spread.ceil() as u64;
-        // With this many packets, one pair in twenty has none in the sample.
+        // Of pairs with this many packets, one in twenty has none in the sample.
         let unseen = unsampled.map_or(0, |unsampled| unsampled.min(3 * self.one_in));
         let seen = |stored: u64| stored / self.one_in;
         let at_least = amount.at_least.map(seen);
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_makes_answers_less_sure() {
+    fn sampling_widens_intervals_and_bounds() {
         let tally = Arc::new(Tally::default());
         tally.ignore(Ignored::Sampled, 1_000_000);
         let sampling = Sampling::new(4, Arc::clone(&tally), 900_000);
@@ -183,13 +183,17 @@ mod tests {
             (sure.low, sure.estimate, sure.high),
             (38_960, 40_000, 41_040)
         );
-        assert_eq!(sure.at_least, Some(10_000), "what was seen");
-        assert_eq!(sure.at_most, Some(110_000), "and all that was not");
+        assert_eq!(sure.at_least, Some(10_000), "packets in the sample");
+        assert_eq!(
+            sure.at_most,
+            Some(110_000),
+            "all skipped packets in addition"
+        );
         let small = sampling.widened(flow(8));
         assert_eq!(
             (small.packets.low, small.packets.high),
             (2, 23),
-            "two were seen"
+            "two packets in the sample"
         );
         assert_eq!(
             (small.bytes.at_least, small.bytes.at_most),
@@ -204,9 +208,17 @@ mod tests {
         let mut over = sampling.clone();
         over.freeze();
         tally.ignore(Ignored::Sampled, 1_000_000);
-        assert_eq!(over.unsampled(), 100_000, "what comes later is not of it");
+        assert_eq!(
+            over.unsampled(),
+            100_000,
+            "packets skipped later do not belong to the window"
+        );
         let never = never.packets;
-        assert_eq!(never.at_most, Some(100_000), "no certain no");
+        assert_eq!(
+            never.at_most,
+            Some(100_000),
+            "packets may be missed even if none is stored"
+        );
         assert_eq!((never.low, never.estimate, never.high), (0, 0, 12));
     }
 }

@@ -1,6 +1,6 @@
-//! What is known of services of a pair, of an address and of networks: guaranteed ends from
-//! the services of pairs, from the sketch of services, and from what was asked about without
-//! its services.
+//! Traffic of services of a pair, of an address and of networks. Guaranteed bounds follow from
+//! the services of pairs, from the sketch of services, and from the traffic of all services
+//! together.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::traffic::endpoint::{Between, Endpoint, KnownNetworks};
 use crate::traffic::service::Service;
 use crate::traffic::service::filter::ServiceFilter;
 
-/// What was counted of services.
+/// Traffic that was counted for services.
 #[derive(Default)]
 pub(super) struct Counted(HashMap<Service, Total>);
 
@@ -47,17 +47,17 @@ impl Counted {
     }
 }
 
-/// Pairs that a question is about, with what was recorded of them.
-struct Meant {
+/// The pairs that a question is about, with their recorded services.
+struct Selection {
     pairs: Vec<(Flow<Pair>, Record)>,
-    /// Whether no other pair is meant.
+    /// Whether these are all pairs that the question is about.
     complete: bool,
-    /// What all of them had, services apart.
+    /// Traffic of all pairs that the question is about, of any service.
     flow: Flow<()>,
 }
 
 impl Sketches {
-    /// What one end sends to another for these services.
+    /// Traffic of these services from one end to another.
     pub fn between_for(
         &self,
         ends: &Between,
@@ -67,12 +67,12 @@ impl Sketches {
         let counted = self.counted_services();
         let flow = match (&ends.src, &ends.dst) {
             (Endpoint::Any, Endpoint::Any) => self.service_total(filter, &counted)?,
-            _ => self.services_of(&self.meant(ends, known)?, filter, &counted)?,
+            _ => self.services_of(&self.selection(ends, known)?, filter, &counted)?,
         };
         Ok(self.sampling.widened(flow))
     }
 
-    /// The known services of what one end sends to another, heaviest first, no more than `top`.
+    /// The known services of traffic from one end to another, heaviest first, at most `top`.
     pub fn services_between(
         &self,
         ends: &Between,
@@ -80,9 +80,13 @@ impl Sketches {
         top: usize,
     ) -> crane_model::Result<Vec<Flow<Service>>> {
         let counted = self.counted_services();
-        let meant = self.meant(ends, known)?;
+        let selection = self.selection(ends, known)?;
         let mut services = Counted::default();
-        for service in meant.pairs.iter().flat_map(|(_, record)| record.services()) {
+        for service in selection
+            .pairs
+            .iter()
+            .flat_map(|(_, record)| record.services())
+        {
             services.add(service.service, service_split::counted(service));
         }
         let mut services: Vec<(Service, Total)> = services.0.into_iter().collect();
@@ -93,7 +97,7 @@ impl Sketches {
             let filter = ServiceFilter::one(service);
             let own = match is_all {
                 true => self.service_total(&filter, &counted)?,
-                false => self.services_of(&meant, &filter, &counted)?,
+                false => self.services_of(&selection, &filter, &counted)?,
             };
             Ok(self.sampling.widened(own.rename(|()| service)))
         };
@@ -135,7 +139,7 @@ impl Sketches {
             false => self.unnamed_pairs(),
         };
         let each = |offer: &mut dyn FnMut(_)| flows.into_iter().for_each(offer);
-        // As the answer about a pair, which knows its ends.
+        // The same numbers as in the answer about a pair, which is limited by its ends.
         let correct = |flows: &mut [Flow<Pair>]| {
             for flow in flows {
                 if let Ok(pair) = self.stored_pair(flow.key) {
@@ -147,10 +151,10 @@ impl Sketches {
         Ok(Hitters::of(top, unnamed, &self.sampling, each, correct))
     }
 
-    /// What these services had of what is meant.
+    /// Traffic of these services in a selection.
     fn services_of(
         &self,
-        meant: &Meant,
+        selection: &Selection,
         filter: &ServiceFilter,
         counted: &Counted,
     ) -> crane_model::Result<Flow<()>> {
@@ -162,40 +166,45 @@ impl Sketches {
             packets: Amount::exact(0),
             bytes: Amount::exact(0),
         };
-        for (pair, record) in &meant.pairs {
+        for (pair, record) in &selection.pairs {
             let split = Split::new(record, filter);
             parts = parts.plus(split.of(pair, share));
             sum.add(&split);
         }
-        let own = match meant.complete {
+        let own = match selection.complete {
             true => parts,
-            false => sum.of(&meant.flow, share),
+            false => sum.of(&selection.flow, share),
         };
         let others = minus(counted.of(filter), sum.inside);
         Ok(limited(own, &total, others))
     }
 
-    fn meant(&self, ends: &Between, known: &KnownNetworks<'_>) -> crane_model::Result<Meant> {
+    fn selection(
+        &self,
+        ends: &Between,
+        known: &KnownNetworks<'_>,
+    ) -> crane_model::Result<Selection> {
         if let Some(pair) = ends.pair() {
             let flow = self.stored_pair(pair)?;
-            return Ok(Meant {
+            return Ok(Selection {
                 pairs: vec![(flow, self.pair_services.of(&pair.name()))],
                 complete: true,
                 flow: flow.rename(|_| ()),
             });
         }
-        let are_meant = ends.pairs(known);
-        Ok(Meant {
-            pairs: self.recorded_pairs(are_meant).collect(),
+        let matches = ends.pairs(known);
+        Ok(Selection {
+            pairs: self.recorded_pairs(matches).collect(),
             complete: self.pairs.is_exact(),
             flow: self.stored_between(ends, known)?,
         })
     }
 
-    /// Pairs that are known by name, as they are stored, with what was recorded of them.
+    /// Matching pairs that are known by name, not widened for sampling, with their recorded
+    /// services.
     fn recorded_pairs(
         &self,
-        are_meant: impl Fn(Pair) -> bool,
+        matches: impl Fn(Pair) -> bool,
     ) -> impl Iterator<Item = (Flow<Pair>, Record)> {
         let narrow = self.pairs.named::<Narrow>();
         let narrow = narrow.map(|flow| flow.rename(|name| name.any()));
@@ -205,11 +214,11 @@ impl Sketches {
             .map(|flow| flow.rename(|name| name.any()));
         narrow.chain(wide).filter_map(move |flow| {
             let pair = Pair::of_name(flow.key);
-            are_meant(pair).then(|| (flow.rename(|_| pair), self.pair_services.of(&flow.key)))
+            matches(pair).then(|| (flow.rename(|_| pair), self.pair_services.of(&flow.key)))
         })
     }
 
-    /// What was counted of each service of all pairs.
+    /// Traffic that was counted for each service, over all pairs.
     pub(super) fn counted_services(&self) -> Counted {
         let mut all = Counted::default();
         for (_, known) in self.pair_services.entries() {
@@ -218,7 +227,7 @@ impl Sketches {
         all
     }
 
-    /// What these services had over all pairs, as it is stored.
+    /// Traffic of these services over all pairs, not widened for sampling.
     fn service_total(
         &self,
         filter: &ServiceFilter,
@@ -243,7 +252,7 @@ impl Sketches {
         Ok(at_least_counted(flow, counted.of(filter)))
     }
 
-    /// What part these services had of the packets whose service was not counted, most likely.
+    /// Estimate of the share of these services among the packets whose service was not counted.
     fn share_of_rest(&self, total: &Flow<()>, filter: &ServiceFilter, counted: &Counted) -> f64 {
         let rest = total
             .packets
@@ -255,7 +264,7 @@ impl Sketches {
     }
 }
 
-/// The same, but no less than what pairs are known to have had.
+/// Raises the bounds of a flow to what was counted for pairs.
 pub(super) fn at_least_counted<K>(flow: Flow<K>, counted: Total) -> Flow<K> {
     let raised = |amount: Amount, counted: u64| {
         let at_least = amount.at_least.map(|least| least.max(counted));

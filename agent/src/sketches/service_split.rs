@@ -1,9 +1,9 @@
-//! What was recorded of pairs, divided into the services that a question is about and the
+//! The recorded packets of pairs, divided into the services that a question is about and the
 //! others.
 //!
-//! For a pair, these services had at least what was counted of them, and at most what the
-//! pair can have had less what others certainly had. Packets of the pair that were not
-//! recorded may be of any service.
+//! For a pair, these services had at least what was counted for them, and at most the upper
+//! bound of the pair minus what others certainly had. Packets of the pair that were not
+//! recorded may belong to any service.
 
 use crane_model::table::Total;
 use crane_model::{Amount, Flow};
@@ -11,19 +11,19 @@ use crane_model::{Amount, Flow};
 use super::pair_services::{Known, Record};
 use crate::traffic::service::filter::ServiceFilter;
 
-/// What was recorded of one or more pairs, divided by services.
+/// The recorded packets of one or more pairs, divided by services.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Split {
-    /// Certainly of these services.
+    /// Traffic that certainly belongs to these services.
     pub inside: Total,
-    /// Certainly of others.
+    /// Traffic that certainly belongs to other services.
     pub outside: Total,
     /// Packets that were recorded.
     recorded: u64,
-    /// The most packets that were recorded for these services. None if only the packets of
-    /// others limit them.
+    /// Upper bound of the packets that were recorded for these services. `None` if only the packets
+    /// of other services limit them.
     most: Option<u64>,
-    /// Whether the bytes of all entries are all that were counted.
+    /// Whether all bytes of all entries were counted.
     is_whole: bool,
 }
 
@@ -77,8 +77,8 @@ impl Split {
         self.recorded = self.recorded.saturating_add(other.recorded);
     }
 
-    /// What these services had of `flow`, which is that of the same pairs. Of packets that were
-    /// not recorded they most likely had `share`.
+    /// The part of these services in `flow`, which is the traffic of the same pairs. `share` is the
+    /// estimate of their part in packets that were not recorded.
     pub(super) fn of<K>(&self, flow: &Flow<K>, share: f64) -> Flow<()> {
         let (packets, bytes) = (flow.packets, flow.bytes);
         let inside = certain(self.inside.packets, self.recorded, &packets);
@@ -108,7 +108,7 @@ impl Split {
         let ends = |at_most| (bytes.at_least.map(|_| least), at_most);
         let bytes = match own.at_most {
             Some(0) => Amount::exact(0),
-            // All of its packets were counted, and so were their bytes.
+            // All packets of these services were counted, and so were their bytes.
             _ if own.is_exact() && self.is_whole && own.estimate == self.inside.packets => {
                 Amount::within(ends(bytes.at_most.map(|_| own_bytes)), [own_bytes; 3])
             }
@@ -126,14 +126,15 @@ impl Split {
     }
 }
 
-/// What is certain of `counted`, a part of `recorded`, where no more than `all` is certain of
-/// all of it: the crown rounds down what it has counted, and an address may have a sketch of
-/// its own that knows less than its pairs do. No part is said to have more than the whole.
+/// Lower bound for a part with `counted` of the `recorded` packets of a whole. The lower bound of
+/// the whole, `all`, may be less than `recorded`: the crown rounds its counts down, and the sketch
+/// of an address may have a lower bound below the sum of its pairs. The difference is subtracted,
+/// so that the bounds of all parts do not add up to more than that of the whole.
 fn certain(counted: u64, recorded: u64, all: &Amount) -> u64 {
     counted.saturating_sub(recorded.saturating_sub(all.at_least.unwrap_or(0)))
 }
 
-/// The same of estimates: the part that `counted` has of `recorded`, if `all` is less.
+/// The same for estimates: `counted` is scaled down if the estimate `all` is less than `recorded`.
 fn part_of(all: u64, counted: u64, recorded: u64) -> u64 {
     match recorded > all {
         true => (u128::from(counted) * u128::from(all) / u128::from(recorded)) as u64,
@@ -141,7 +142,7 @@ fn part_of(all: u64, counted: u64, recorded: u64) -> u64 {
     }
 }
 
-/// The same flow, but no more than `limit` leaves after what others certainly had of it.
+/// Limits a flow to `limit` minus the part of it that others certainly had.
 pub(super) fn limited<K>(flow: Flow<K>, limit: &Flow<()>, others: Total) -> Flow<K> {
     let packets = limited_amount(flow.packets, limit.packets, others.packets);
     let bytes = limited_amount(flow.bytes, limit.bytes, others.bytes);

@@ -1,5 +1,5 @@
-//! Guaranteed ends of services hold for any stream: with any number of services a pair, in any
-//! order, after growth, evictions and loading, and sampled; and answers agree.
+//! Guaranteed bounds of services hold for any stream: with any number of services per pair, in any
+//! order, after growth, evictions and loading, and with sampling. Lists and answers agree.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crane_model::{Amount, Scratch};
 /// Packets of a stream, in their order.
 type Packets = Vec<(Pair, Service, u32)>;
 
-/// What pairs had of services: packets and bytes.
+/// True packets and bytes of each pair and service.
 type Truth = HashMap<(Pair, Service), (u64, u64)>;
 
 fn service(n: u32) -> Service {
@@ -42,7 +42,7 @@ fn pair(n: u32) -> Pair {
     }
 }
 
-/// A stream with any counts, numbers of services, sizes and order.
+/// A stream with random counts, numbers of services, packet sizes and order.
 fn draw(rng: &mut Xoshiro256PlusPlus, most_services: u32) -> Packets {
     let pairs = rng.random_range(50..3000);
     let skew = rng.random_range(0.3..1.5);
@@ -53,7 +53,7 @@ fn draw(rng: &mut Xoshiro256PlusPlus, most_services: u32) -> Packets {
         let first = rng.random_range(0..30);
         let heavy = rng.random_range(0.0..1.0);
         for at in 0..count {
-            // One service with a part of the packets, the others in turns.
+            // One service with a random part of the packets, the others in turns.
             let one = if rng.random_bool(heavy) {
                 0
             } else {
@@ -65,7 +65,7 @@ fn draw(rng: &mut Xoshiro256PlusPlus, most_services: u32) -> Packets {
     match rng.random_range(0..4) {
         0 => {}
         1 => packets.reverse(),
-        // Pairs in turns, services one after the other: those that come last come late.
+        // Sorted by service, so that some services of a pair come late.
         2 => packets.sort_by_key(|(_, service, bytes)| (*service, *bytes)),
         _ => packets.shuffle(rng),
     }
@@ -130,7 +130,7 @@ fn check_flow<K>(flow: &Flow<K>, (packets, bytes): (u64, u64), of: &str) {
     assert!(flow.packets.at_most != Some(0) || flow.bytes.at_most == Some(0));
 }
 
-/// No number of services is more than that of all they are of.
+/// Numbers of services do not add up to more than those of all services together.
 fn check_parts<K, L>(parts: &[Flow<K>], all: &Flow<L>) {
     for (number, of) in [
         ((|flow| flow.packets) as fn(&Flow<K>) -> Amount, all.packets),
@@ -159,8 +159,8 @@ fn sum_of(truth: &Truth, matches: impl Fn(&Pair, Service) -> bool) -> (u64, u64)
     matching.fold((0, 0), |sum, (_, one)| (sum.0 + one.0, sum.1 + one.1))
 }
 
-/// Asks about services of pairs, addresses, networks and all; returns how many answers about
-/// pairs were exact.
+/// Asks about services of pairs, addresses, networks and all traffic. Returns the share of exact
+/// answers about pairs.
 fn ask(sketches: &Sketches, truth: &Truth, rng: &mut Xoshiro256PlusPlus) -> f64 {
     let pairs: BTreeSet<Pair> = truth.keys().map(|(pair, _)| *pair).collect();
     let mut pairs: Vec<Pair> = pairs.into_iter().collect();
@@ -194,7 +194,7 @@ fn ask(sketches: &Sketches, truth: &Truth, rng: &mut Xoshiro256PlusPlus) -> f64 
             let truth = sum_of(truth, |one, service| one == pair && filter.matches(service));
             check_flow(&flow, truth, &format!("{pair} {filter}"));
         }
-        // What is listed is what is answered.
+        // A row of the list has the same numbers as the answer.
         let listed = sketches
             .services_between(&ends, &KnownNetworks::default(), 10)
             .unwrap();
@@ -223,13 +223,13 @@ fn ask(sketches: &Sketches, truth: &Truth, rng: &mut Xoshiro256PlusPlus) -> f64 
     ] {
         let ends = Between::new(src.parse().unwrap(), dst.parse().unwrap()).unwrap();
         let networks = KnownNetworks::default();
-        let is_meant = ends.pairs(&networks);
+        let matches = ends.pairs(&networks);
         for filter in &filters {
             let flow = sketches
                 .between_for(&ends, filter, &KnownNetworks::default())
                 .unwrap();
             let truth = sum_of(truth, |pair, service| {
-                is_meant(*pair) && filter.matches(service)
+                matches(*pair) && filter.matches(service)
             });
             check_flow(&flow, truth, &format!("{src} {dst} {filter}"));
         }
@@ -275,7 +275,7 @@ fn ask(sketches: &Sketches, truth: &Truth, rng: &mut Xoshiro256PlusPlus) -> f64 
             check_flow(row, truth, "an address");
         }
     }
-    // The list of services, and the same asked.
+    // Rows of the list of services have the same numbers as answers.
     for row in &sketches.heaviest_services(30).by_packets.flows {
         check_flow(
             row,
@@ -360,7 +360,7 @@ fn run(seed: u64, memory: u64, most_services: u32, scale: u64) -> (bool, f64) {
 }
 
 #[test]
-fn ends_hold_and_answers_agree_for_any_stream() {
+fn bounds_hold_and_answers_agree_for_any_stream() {
     let mut layered = 0;
     for seed in 0..12 {
         for (memory, services) in [(4 << 20, 3), (4 << 20, 40), (128 << 10, 3), (80 << 10, 40)] {
@@ -368,15 +368,15 @@ fn ends_hold_and_answers_agree_for_any_stream() {
             assert!(is_exact || memory < 4 << 20);
             layered += u32::from(!is_exact);
             if memory == 4 << 20 && services == 3 {
-                assert_eq!(exact, 1.0, "three services of a pair are exact");
+                assert_eq!(exact, 1.0, "up to three services of a pair are exact");
             }
         }
     }
-    assert!(layered >= 10, "{layered} of 48 have outgrown their tables");
+    assert!(layered >= 10, "only {layered} of 48 streams need layers");
 }
 
 #[test]
-fn ends_hold_for_a_sample() {
+fn bounds_hold_with_sampling() {
     for seed in 0..6 {
         run(seed, 4 << 20, 5, 8);
         run(seed, 100 << 10, 5, 8);

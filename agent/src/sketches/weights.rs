@@ -1,4 +1,4 @@
-//! The weights in the program, or in a file.
+//! The weights that are built into the program, or those of a file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::config::Profile;
 use crate::config::size::Size;
 use crate::config::small_file;
 
-/// Made by `crane-lab train`; see `weights/README.md`.
+/// Weights of the paper profile, written by `crane-lab train`; see `weights/README.md`.
 const BUILT_IN: &[u8] = include_bytes!("../../../weights/paper.safetensors");
 
 /// Loads and checks the weights of the packed profile.
@@ -33,7 +33,7 @@ pub fn load(file: Option<&Path>) -> anyhow::Result<PaperWeights> {
     PaperWeights::load(&read(path)?).with_context(|| path.display().to_string())
 }
 
-/// The SHA-256 of the weights in the program, as in `weights/README.md`.
+/// The SHA-256 of the built-in weights, as in `weights/README.md`.
 pub fn checksum(profile: Profile) -> String {
     let file = match profile {
         Profile::Packed => PackedWeights::FILE,
@@ -42,7 +42,7 @@ pub fn checksum(profile: Profile) -> String {
     sha256(file)
 }
 
-/// The SHA-256 of the weights in `file`, or of those in the program.
+/// The SHA-256 of the weights in `file`, or of the built-in weights.
 pub fn checksum_of(profile: Profile, file: Option<&Path>) -> anyhow::Result<String> {
     Ok(match file {
         None => checksum(profile),
@@ -55,7 +55,7 @@ pub fn sha256(file: &[u8]) -> String {
     digits.map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The largest weight file that is read; ours have less than one MiB.
+/// The largest weight file that is read. Those of this project are smaller than 1 MiB.
 const MOST: Size = Size(64 << 20);
 const INSIDE: &str = "the weights in this program";
 

@@ -1,4 +1,4 @@
-//! The picture: what the state looks like in so many columns and lines.
+//! Draws the state in the size of the terminal.
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -14,10 +14,9 @@ use super::state::State;
 use crate::text::plain;
 use crate::text::table::{Cell, Row, Table};
 
-/// What may be used besides letters.
+/// Whether colours may be used.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Colours.
     pub colours: bool,
 }
 
@@ -34,7 +33,7 @@ impl Look {
     }
 }
 
-/// Draws all of it.
+/// Draws the whole view.
 pub fn draw(state: &mut State, look: Look, frame: &mut Frame) {
     let area = frame.area();
     let mut page = Page {
@@ -54,7 +53,7 @@ pub fn draw(state: &mut State, look: Look, frame: &mut Frame) {
             page.push(Line::raw(format!("  {line}")));
         }
         let table = state.table();
-        // The titles and the last line.
+        // Without the line of titles and the last line.
         state.room = page.left().saturating_sub(2);
         state.line = page.line + 1;
         state.scroll(table.rows.len());
@@ -64,7 +63,7 @@ pub fn draw(state: &mut State, look: Look, frame: &mut Frame) {
     page.push(footer(state, look, area.width as usize));
 }
 
-/// Lines from top to bottom; what has no room is not drawn.
+/// Draws lines from top to bottom. Lines without room are not drawn.
 struct Page<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
@@ -80,12 +79,13 @@ impl Page<'_> {
         self.line = self.line.saturating_add(1);
     }
 
+    /// Number of lines without text below.
     fn left(&self) -> usize {
         self.area.height.saturating_sub(self.line).into()
     }
 }
 
-/// What is known of what is opened, in words.
+/// The answer about what is opened, in words.
 fn about_opened(state: &State) -> Vec<String> {
     match (state.opened.is_empty(), state.details()) {
         (true, _) => Vec::new(),
@@ -110,7 +110,7 @@ fn why_empty(state: &State) -> Vec<String> {
                 vec![format!("{filter:?} is in no row; asking the agent …")]
             }
             None => vec![
-                format!("nothing with {filter:?} here; Esc takes the filter away"),
+                format!("nothing with {filter:?} here; Esc clears the filter"),
                 "the agent is asked about an address, a pair, a network, an AS or a service".into(),
             ],
         },
@@ -120,7 +120,7 @@ fn why_empty(state: &State) -> Vec<String> {
 fn draw_table(state: &State, look: Look, table: &Table, page: &mut Page) {
     let width = page.area.width as usize;
     if table.rows.is_empty() {
-        if state.news.is_some() {
+        if state.update.is_some() {
             for line in why_empty(state) {
                 page.push(Line::raw(format!("  {line}")));
             }
@@ -157,7 +157,7 @@ fn draw_table(state: &State, look: Look, table: &Table, page: &mut Page) {
     }
 }
 
-/// The longest bar.
+/// The largest value of a bar.
 fn most(table: &Table) -> f64 {
     let cells = table.rows.iter().flat_map(|row| &row.cells);
     let bars = cells.filter_map(|cell| match cell {
@@ -167,7 +167,7 @@ fn most(table: &Table) -> f64 {
     bars.fold(0.0, f64::max)
 }
 
-/// A row; of the one under the cursor the address that Enter opens stands out.
+/// A row. If it is under the cursor, the address that Enter opens is highlighted.
 fn draw_row(
     row: &Row,
     shown: &[(usize, usize)],
@@ -211,7 +211,7 @@ fn draw_row(
     Line::from(spans)
 }
 
-/// Keys, the filter, and where among all rows the cursor is.
+/// Keys, the filter, and the position of the cursor among all rows.
 fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
     let filter = plain::text(&state.filter);
     if state.typing {

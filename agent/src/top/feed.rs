@@ -1,5 +1,5 @@
-//! What the view knows of the agent: asked for by a thread of its own, so that
-//! keys are heard while an agent is slow or gone.
+//! Requests to the agent. A separate thread sends them, so that keys work while an agent is slow
+//! or does not answer.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
 use std::thread;
@@ -14,95 +14,92 @@ use crate::http::client::{self, Agent};
 use crate::traffic::question::WindowName;
 use crate::window::rates::Order;
 
-/// Rows of all lists together that an agent gives at once.
+/// Rows of a list that an agent returns at once, over all interfaces together.
 pub const MOST: usize = 500;
 
-/// What is to be asked.
+/// What to request from the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Request {
     pub interfaces: Chosen,
-    /// Of this window.
     pub window: WindowName,
-    /// The first by this.
     pub order: Order,
-    /// So many of them, as far as an agent gives so many.
+    /// Number of rows of each list, limited to what an agent returns at once.
     pub rows: usize,
-    /// All about this instead.
+    /// An address or a service to request instead of lists.
     pub opened: Option<Opened>,
-    /// What no row has: about this the agent is asked.
+    /// A filter text that matches no row, to ask the agent about.
     pub missing: Option<String>,
 }
 
-/// Of which interfaces.
+/// The interfaces that are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
-    /// Of the one with the most packets.
+    /// The interface with the most packets.
     Busiest,
-    /// Of this one; of the busiest if it is none that there is.
+    /// This interface, or the busiest if there is none of this name.
     One(String),
-    /// Of each of them.
     All,
 }
 
-/// What the agent answers.
+/// The answers of the agent to one request.
 #[derive(Debug)]
-pub struct News {
-    /// What was asked.
-    pub wanted: Wanted,
-    /// All interfaces.
+pub struct Update {
+    pub request: Request,
     pub interfaces: Interfaces,
-    /// The one that is shown; none if all are, or there is none.
+    /// The interface that is shown. `None` if all are shown, or if there is none.
     pub interface: Option<String>,
-    /// The heaviest of each that is meant; none before they have the window, or where
-    /// something is opened: a screen is of one moment, and so of one answer.
+    /// The lists of each chosen interface that has the window. Empty if something is opened,
+    /// because all numbers on a screen are from one answer.
     pub hitters: Vec<InterfaceHitters>,
-    /// What is known of what is opened, or why nothing is.
+    /// The answer about what is opened, or the reason why there is none.
     pub details: Option<Result<Details, String>>,
-    /// What is known of what no row has.
+    /// The answer about the filter text that matches no row.
     pub found: Option<Found>,
 }
 
-/// The thread and what it says.
+/// The channels to and from the thread.
 pub struct Feed {
-    wanted: Sender<Wanted>,
-    news: Receiver<anyhow::Result<News>>,
+    request: Sender<Request>,
+    update: Receiver<anyhow::Result<Update>>,
 }
 
 impl Feed {
-    /// Asks every `interval`, and at once when something else is wanted.
-    pub fn start(agent: Agent, first: Wanted, interval: Duration) -> anyhow::Result<Self> {
-        let (wanted, changes) = mpsc::channel();
-        let (answers, news) = mpsc::channel();
-        let ask_on = move || {
-            let mut wanted = first;
+    /// Starts the thread. It sends a request every `interval`, and at once if the request changes.
+    pub fn start(agent: Agent, first: Request, interval: Duration) -> anyhow::Result<Self> {
+        let (request, changes) = mpsc::channel();
+        let (answers, update) = mpsc::channel();
+        let ask_repeatedly = move || {
+            let mut request = first;
             loop {
-                // Only the latest wish counts; none for a while is the same wish again.
+                // Only the latest change counts. After a timeout the same request is sent again.
                 match changes.recv_timeout(interval) {
-                    Ok(change) => wanted = changes.try_iter().last().unwrap_or(change),
+                    Ok(change) => request = changes.try_iter().last().unwrap_or(change),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
-                let answer = ask(&agent, &wanted);
+                let answer = ask(&agent, &request);
                 if let Err(SendError(_)) = answers.send(answer) {
                     return;
                 }
             }
         };
         let thread = thread::Builder::new().name("top".into());
-        thread.spawn(ask_on).context("no thread can be started")?;
-        Ok(Self { wanted, news })
+        thread
+            .spawn(ask_repeatedly)
+            .context("no thread can be started")?;
+        Ok(Self { request, update })
     }
 
-    /// Wants something else.
-    pub fn want(&self, wanted: Wanted) {
-        // A thread that is gone is noticed by whom it tells nothing.
-        let _ = self.wanted.send(wanted);
+    /// Changes the request.
+    pub fn request(&self, request: Request) {
+        // If the thread has ended, the next call of `update` returns the error.
+        let _ = self.request.send(request);
     }
 
-    /// What has come; an error if nothing will come any more.
-    pub fn news(&self) -> anyhow::Result<Option<anyhow::Result<News>>> {
-        match self.news.try_recv() {
-            Ok(news) => Ok(Some(news)),
+    /// The next answer, if there is one. An error if the thread has ended.
+    pub fn update(&self) -> anyhow::Result<Option<anyhow::Result<Update>>> {
+        match self.update.try_recv() {
+            Ok(update) => Ok(Some(update)),
             Err(mpsc::TryRecvError::Empty) => Ok(None),
             Err(mpsc::TryRecvError::Disconnected) => {
                 anyhow::bail!("a fault in the thread that asks the agent")
@@ -111,59 +108,59 @@ impl Feed {
     }
 }
 
-/// Asks an agent all that is wanted.
-pub fn ask(agent: &Agent, wanted: &Wanted) -> anyhow::Result<News> {
+/// Sends one request to an agent.
+pub fn ask(agent: &Agent, request: &Request) -> anyhow::Result<Update> {
     let interfaces: Interfaces = client::get(agent, answers::INTERFACES, &[])?;
-    let chosen = choose(&interfaces, &wanted.interfaces).map(str::to_owned);
-    let mut common = vec![("window", wanted.window.name().to_owned())];
+    let chosen = choose(&interfaces, &request.interfaces).map(str::to_owned);
+    let mut common = vec![("window", request.window.name().to_owned())];
     common.extend(chosen.clone().map(|name| ("interface", name)));
-    let mut news = News {
-        wanted: wanted.clone(),
+    let mut update = Update {
+        request: request.clone(),
         interface: chosen.clone(),
         interfaces,
         hitters: Vec::new(),
         details: None,
         found: None,
     };
-    match &wanted.opened {
+    match &request.opened {
         Some(opened) => {
-            let details = opened.ask(agent, wanted.order.by(), &common);
-            news.details = Some(details.map_err(|error| format!("{error:#}")));
+            let details = opened.ask(agent, request.order.by(), &common);
+            update.details = Some(details.map_err(|error| format!("{error:#}")));
         }
-        None if chosen.is_some() || wanted.interfaces == Chosen::All => {
+        None if chosen.is_some() || request.interfaces == Chosen::All => {
             let mut parameters = common.clone();
-            parameters.push(("by", wanted.order.name().into()));
+            parameters.push(("by", request.order.name().into()));
             parameters.push(("rates", "true".into()));
             let interfaces = match chosen {
                 Some(_) => 1,
-                None => news.interfaces.interfaces.len().max(1),
+                None => update.interfaces.interfaces.len().max(1),
             };
-            let rows = wanted.rows.min(MOST / interfaces);
-            // Of very many interfaces each has a few.
+            let rows = request.rows.min(MOST / interfaces);
+            // With very many interfaces the agent chooses the number of rows.
             if rows > 0 {
                 parameters.push(("top", rows.to_string()));
             }
             let hitters: HeavyHitters = client::get(agent, answers::HEAVY_HITTERS, &parameters)?;
-            news.hitters = hitters.interfaces;
+            update.hitters = hitters.interfaces;
         }
         None => {}
     }
-    if let Some(text) = &wanted.missing {
-        news.found = found::ask(agent, text, &common);
+    if let Some(text) = &request.missing {
+        update.found = found::ask(agent, text, &common);
     }
-    Ok(news)
+    Ok(update)
 }
 
-/// The interface that is wanted, or else the busiest; none where all are.
-fn choose<'a>(all: &'a Interfaces, wanted: &Chosen) -> Option<&'a str> {
-    let wanted = match wanted {
+/// The requested interface, or else the busiest. `None` if all are requested.
+fn choose<'a>(all: &'a Interfaces, request: &Chosen) -> Option<&'a str> {
+    let request = match request {
         Chosen::All => return None,
         Chosen::Busiest => None,
         Chosen::One(name) => Some(name.as_str()),
     };
     let mut names = all.interfaces.iter().map(|one| one.interface.as_str());
-    names.find(|name| Some(*name) == wanted).or_else(|| {
-        // The first of the busiest.
+    names.find(|name| Some(*name) == request).or_else(|| {
+        // Of several equally busy interfaces the first.
         let interfaces = all.interfaces.iter().rev();
         let busiest = interfaces.max_by_key(|one| {
             let last = one.last.as_ref().map_or(0, |last| last.packets);

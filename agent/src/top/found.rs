@@ -1,4 +1,5 @@
-//! What is looked for and in no row: the agent knows it, heavy or not.
+//! Questions to the agent about a filter text that matches no row, such as an address that is not
+//! among the heaviest.
 
 use super::node::labelled;
 use super::opened::{Details, Opened};
@@ -14,28 +15,28 @@ use crate::traffic::service::Service;
 use crate::traffic::service::filter::ServiceFilter;
 use crate::window::answer::FlowEstimate;
 
-/// What the agent knows of a text.
+/// The answer of the agent about a text.
 #[derive(Debug)]
 pub struct Found {
-    /// What was looked for.
+    /// The filter text.
     pub text: String,
     pub answer: Answer,
 }
 
 #[derive(Debug)]
 pub enum Answer {
-    /// It is an address or a service.
+    /// The text is an address or a service.
     Details(Details),
-    /// These are two ends, or a network and everyone.
+    /// The text is two ends, or a network or AS; then the other end is any address.
     Flow {
         ends: String,
         flow: Box<FlowEstimate>,
     },
-    /// Why there is none.
+    /// The reason why there is no answer.
     Refused(String),
 }
 
-/// What can be asked about a text.
+/// The question that a text stands for.
 enum Question {
     Opened(Opened),
     Flow([String; 2]),
@@ -57,7 +58,7 @@ fn question(text: &str) -> Option<Question> {
     let are_ends = |ends: &[&str]| ends.iter().all(|end| end.parse::<Endpoint>().is_ok());
     match ends[..] {
         [src, dst] if are_ends(&[src, dst]) => Some(Question::Flow([src.into(), dst.into()])),
-        // A part of an address would be a name as well.
+        // Other words are no ends, because a part of an address could also be a name.
         [one] if (one.contains('/') || parse_asn(one).is_some()) && are_ends(&[one]) => {
             Some(Question::Flow([one.into(), "*".into()]))
         }
@@ -65,7 +66,7 @@ fn question(text: &str) -> Option<Question> {
     }
 }
 
-/// A service in one word, or as lists show it: `tcp/443 https`.
+/// A service as one word, or in the form of lists: `tcp/443 https`.
 fn service(text: &str) -> Option<ServiceFilter> {
     let filter = text.parse::<ServiceFilter>().ok()?;
     let is_shown = |one: &Service| one.to_string() == text;
@@ -74,16 +75,16 @@ fn service(text: &str) -> Option<ServiceFilter> {
             .services()
             .is_some_and(|all| all.iter().any(is_shown))
     };
-    let is_it = !text.contains(char::is_whitespace) || is_one();
-    is_it.then_some(filter)
+    let is_valid = !text.contains(char::is_whitespace) || is_one();
+    is_valid.then_some(filter)
 }
 
-/// Whether the agent can be asked about it.
+/// Whether the agent can be asked about this text.
 pub fn can_be_asked(text: &str) -> bool {
     question(text).is_some()
 }
 
-/// Asks about it; none if that is not possible.
+/// Asks the agent about a text. `None` if that is not possible.
 pub fn ask(agent: &Agent, text: &str, common: &[(&'static str, String)]) -> Option<Found> {
     let answer = match question(text)? {
         Question::Opened(opened) => {
@@ -121,7 +122,7 @@ fn flow(
 }
 
 impl Found {
-    /// What can be opened.
+    /// The details that can be opened.
     pub fn details(&self) -> Option<&Details> {
         match &self.answer {
             Answer::Details(details) => Some(details),

@@ -1,4 +1,4 @@
-//! The lines above the table: which agent, how much there is in all, which list.
+//! The lines above the table: the agent, the total traffic, and the tabs.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -12,7 +12,7 @@ use crate::text::plain;
 use crate::text::units;
 use crate::window::state::WindowState;
 
-/// Which agent, interface, window and order, and whether this is live.
+/// Agent, interface, window and order, and whether the view is live.
 pub fn heading(state: &State, look: Look, width: usize) -> Line<'static> {
     let (name, at, count) = state.interface();
     let of = match count {
@@ -30,7 +30,7 @@ pub fn heading(state: &State, look: Look, width: usize) -> Line<'static> {
         column => format!("by {column}"),
     };
     let mut left = format!("{agent}  {name}{of}  {window} window{seconds}  {order}");
-    let (right, style) = match (&state.trouble, state.paused) {
+    let (right, style) = match (&state.failure, state.paused) {
         (Some(_), _) => ("GONE", look.warning()),
         (None, true) => ("PAUSED", look.colour(Color::Yellow)),
         (None, false) => ("live", look.colour(Color::Green)),
@@ -48,41 +48,41 @@ pub fn heading(state: &State, look: Look, width: usize) -> Line<'static> {
     ])
 }
 
-/// The window that rows are of, as it was when they were; none of several interfaces.
+/// The window of the rows, at the moment of their answer. `None` with several interfaces.
 fn window_of(state: &State) -> Option<&WindowState> {
-    let news = state.news.as_ref()?;
+    let update = state.update.as_ref()?;
     if let Some(details) = state.details() {
         return details.as_ref().ok().map(Details::state);
     }
     if state.tab == Tab::Interfaces && state.opened.is_empty() {
-        let name = news.interface.as_deref()?;
-        let mut all = news.interfaces.interfaces.iter();
+        let name = update.interface.as_deref()?;
+        let mut all = update.interfaces.interfaces.iter();
         let one = all.find(|one| one.interface == name)?;
-        return Some(tabs::window_of(news, one));
+        return Some(tabs::window_of(update, one));
     }
-    match &news.hitters[..] {
+    match &update.hitters[..] {
         [one] => Some(&one.state),
         _ => None,
     }
 }
 
-/// How much there is in all, or why nothing more is known.
+/// The total traffic, or why the agent does not answer.
 pub fn traffic(state: &State, look: Look) -> Line<'static> {
-    if let Some(trouble) = &state.trouble {
-        let silent = state.silent();
+    if let Some(failure) = &state.failure {
+        let silent = state.seconds_without_answer();
         let text = format!(
-            "no answer for {silent} s, asking on: {}",
-            plain::text(trouble)
+            "no answer for {silent} s, still trying: {}",
+            plain::text(failure)
         );
         return Line::styled(text, look.warning());
     }
-    let Some(news) = &state.news else {
+    let Some(update) = &state.update else {
         return Line::raw("asking …");
     };
     let units = state.units;
-    if state.shows_all() && news.hitters.len() > 1 {
-        // A packet may have crossed several of them.
-        let each = news.hitters.iter().map(|one| {
+    if state.shows_all() && update.hitters.len() > 1 {
+        // A packet may have passed several interfaces.
+        let each = update.hitters.iter().map(|one| {
             let seconds = one.state.seen_seconds().max(f64::MIN_POSITIVE);
             let bits = 8.0 * one.state.bytes as f64 / seconds;
             let bits = if one.state.bytes == 0 { 0.0 } else { bits };
@@ -105,8 +105,8 @@ pub fn traffic(state: &State, look: Look) -> Line<'static> {
         ),
         false => format!("{packets} packets, {bytes}"),
     };
-    let mut interfaces = news.interfaces.interfaces.iter();
-    let lost = interfaces.find(|one| Some(&one.interface) == news.interface.as_ref());
+    let mut interfaces = update.interfaces.interfaces.iter();
+    let lost = interfaces.find(|one| Some(&one.interface) == update.interface.as_ref());
     let lost = lost.map_or(0, tabs::lost);
     if lost == 0 {
         return Line::raw(text);
@@ -116,7 +116,7 @@ pub fn traffic(state: &State, look: Look) -> Line<'static> {
     Line::from(vec![Span::raw(text), Span::styled(lost, look.warning())])
 }
 
-/// All tabs, or what is opened.
+/// All tabs, or the title of what is opened.
 pub fn headline(state: &State, look: Look, width: usize) -> Line<'static> {
     let chosen = look.colour(Color::Cyan).add_modifier(Modifier::REVERSED);
     if state.help {
@@ -132,7 +132,7 @@ pub fn headline(state: &State, look: Look, width: usize) -> Line<'static> {
     let titles = |long: bool| {
         let each = tabs.iter().enumerate().map(|(at, tab)| {
             let (title, short) = tab.titles();
-            // The key of the tenth is 0.
+            // The key of the tenth tab is 0.
             format!("{} {}", (at + 1) % 10, if long { title } else { short })
         });
         each.collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! What a key does.
+//! What keys and the mouse do.
 
 use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -15,50 +15,48 @@ pub const HELP: [(&str, &str); 16] = [
         "Enter",
         "peers of the address, pairs of the service, lists of the interface",
     ),
-    ("Esc", "back; without the filter"),
-    ("/", "filter; the agent is asked about what no row has"),
+    ("Esc", "back; clear the filter"),
+    ("/", "filter; if no row matches, ask the agent"),
     ("s, S", "sort by the next column, the one before"),
-    ("r", "turn the order round"),
+    ("r", "reverse the order"),
     ("w", "the last complete window, or the current one"),
     ("i, I", "the next interface, the one before"),
     ("a", "all interfaces in one view, or one of them"),
-    ("space, p", "pause, go on"),
-    ("m", "the mouse scrolls and chooses, or is the terminal's"),
+    ("space, p", "pause, continue"),
+    ("m", "the mouse scrolls and selects here, or selects text"),
     ("Ctrl-L", "draw again"),
     ("?", "this help"),
     ("q, Ctrl-C", "quit"),
 ];
 
-/// What is left to do for whoever has the terminal.
+/// What to do with the terminal after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// Draw.
-    Go,
-    /// Draw all of it.
+    Draw,
+    /// Clear the terminal and draw everything again.
     Redraw,
-    /// End.
     Quit,
 }
 
-/// Does what a key says.
+/// Handles a key.
 pub fn press(state: &mut State, key: KeyEvent) -> Then {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
             KeyCode::Char('c') => Then::Quit,
             KeyCode::Char('l') => Then::Redraw,
-            _ => Then::Go,
+            _ => Then::Draw,
         };
     }
     if state.typing {
         write(state, key.code);
-        return Then::Go;
+        return Then::Draw;
     }
     if state.help {
         state.help = false;
-        // Who quits means it; any other key closes the help.
+        // `q` quits here as well; any other key closes the help.
         return match key.code {
             KeyCode::Char('q') => Then::Quit,
-            _ => Then::Go,
+            _ => Then::Draw,
         };
     }
     let page = isize::try_from(state.room.max(1)).unwrap_or(1);
@@ -76,7 +74,7 @@ pub fn press(state: &mut State, key: KeyEvent) -> Then {
         KeyCode::Char('i') => state.next_interface(false),
         KeyCode::Char('I') => state.next_interface(true),
         KeyCode::Char(digit @ '0'..='9') => {
-            // The tenth is 0.
+            // The key of the tenth tab is 0.
             let at = (digit as usize + 9 - '0' as usize) % 10;
             let tab = state.tabs().get(at).copied();
             tab.into_iter().for_each(|tab| state.show(tab));
@@ -95,13 +93,13 @@ pub fn press(state: &mut State, key: KeyEvent) -> Then {
         KeyCode::Esc | KeyCode::Backspace => state.back(),
         _ => {}
     }
-    Then::Go
+    Then::Draw
 }
 
-/// Rows that the wheel scrolls by.
+/// Rows that one step of the wheel scrolls by.
 const WHEEL: isize = 3;
 
-/// Does what the mouse says.
+/// Handles an event of the mouse.
 pub fn point(state: &mut State, mouse: MouseEvent) {
     match mouse.kind {
         MouseEventKind::ScrollDown => state.step(WHEEL),
@@ -111,7 +109,7 @@ pub fn point(state: &mut State, mouse: MouseEvent) {
     }
 }
 
-/// A key of the filter.
+/// Handles a key while the filter is written.
 fn write(state: &mut State, key: KeyCode) {
     match key {
         KeyCode::Enter => state.typing = false,

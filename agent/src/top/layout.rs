@@ -1,20 +1,20 @@
-//! Columns in so much room: which are shown, how wide, and what is cut.
+//! The layout of columns in a given width: which are shown, how wide they are, and how text is cut.
 
 use ratatui::text::Span;
 
 use crate::text::table::{Cell, Table};
 
-/// Between columns.
+/// Spaces between columns.
 pub const GAP: usize = 2;
-/// What a bar has at least and at most.
+/// Least and largest width of a bar.
 const BAR: (usize, usize) = (6, 24);
-/// What a name may have before columns go, and what is left of it at least.
+/// Names are cut to the long width before columns are left out, and later to the short one.
 const LONG_NAME: usize = 18;
 const SHORT_NAME: usize = 7;
 
 /// Which columns are shown, and how wide they are.
 pub fn layout(table: &Table, sorted: usize, width: usize) -> Vec<(usize, usize)> {
-    // The mark of the cursor.
+    // The first two characters are for the mark of the cursor.
     let width = width.saturating_sub(2);
     let is_bar = |at: usize| matches!(table.rows[0].cells[at], Cell::Bar(..));
     let is_name = |at: usize| matches!(table.rows[0].cells[at], Cell::Name { .. });
@@ -27,7 +27,7 @@ pub fn layout(table: &Table, sorted: usize, width: usize) -> Vec<(usize, usize)>
         let title = text_width(table.columns[at].title) + usize::from(at == sorted);
         match (is_bar(at), cells) {
             (true, _) => BAR.0,
-            // Nothing to tell, like an interval where all is exact.
+            // A column without text, such as intervals if all numbers are exact, is left out.
             (false, 0) => 0,
             (false, cells) => cells.max(title),
         }
@@ -40,12 +40,13 @@ pub fn layout(table: &Table, sorted: usize, width: usize) -> Vec<(usize, usize)>
         let widths = shown.iter().map(|(_, width)| width + GAP);
         widths.sum::<usize>().saturating_sub(GAP)
     };
-    // Long names make room, then columns go, then names are cut further.
-    let wishes = shown.clone();
+    // If there is too little room, long names are cut first, then columns are left out, then names
+    // are cut further.
+    let full_widths = shown.clone();
     let names = shown.iter_mut().filter(|(at, _)| is_name(*at));
     names.for_each(|(_, width)| *width = (*width).min(LONG_NAME));
     while total(&shown) > width {
-        // What rows are sorted by is never left out.
+        // The column that rows are sorted by is never left out.
         let rank = |(at, _): &&(usize, usize)| match *at == sorted {
             true => 0,
             false => table.columns[*at].rank,
@@ -64,14 +65,14 @@ pub fn layout(table: &Table, sorted: usize, width: usize) -> Vec<(usize, usize)>
             None => break,
         }
     }
-    // What is left goes to names in turn, then to the bar.
+    // The remaining room goes to names in turn, then to the bar.
     let mut left = width.saturating_sub(total(&shown));
     let mut grown = true;
     while left > 0 && grown {
         grown = false;
         for (at, wide) in &mut shown {
-            let wish = wishes.iter().find(|(wished, _)| wished == at);
-            if left > 0 && wish.is_some_and(|(_, wish)| *wide < *wish) {
+            let full = full_widths.iter().find(|(column, _)| column == at);
+            if left > 0 && full.is_some_and(|(_, full)| *wide < *full) {
                 (*wide, left, grown) = (*wide + 1, left - 1, true);
             }
         }
@@ -82,7 +83,7 @@ pub fn layout(table: &Table, sorted: usize, width: usize) -> Vec<(usize, usize)>
     shown
 }
 
-/// Full as far as it is likely, light as far as it may be.
+/// A bar that is full up to `low`, and light from there to `high`.
 pub fn bar(low: f64, high: f64, most: f64, width: usize) -> String {
     let cells = |value: f64| match most > 0.0 {
         true => (value / most * width as f64).round() as usize,
@@ -103,8 +104,8 @@ fn text_width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// Text in so many columns: filled with spaces, or cut in its middle, for the ends of
-/// addresses tell them apart.
+/// Text in a given width: filled with spaces, or cut in the middle, because addresses often differ
+/// only at their ends.
 pub fn fit(text: &str, width: usize, right: bool) -> String {
     let mut text = text.to_owned();
     if text_width(&text) > width {

@@ -1,7 +1,7 @@
 //! The live view of a running agent: `crane-agent top`.
 //!
-//! [`feed`] asks the agent, [`state`] is what is shown, [`keys`] change it, [`draw`]
-//! makes a picture of it. Only this file knows a terminal.
+//! [`feed`] asks the agent, [`state`] is the state of the view, [`keys`] changes it, [`draw`]
+//! draws it. Only this file uses the terminal.
 
 mod draw;
 mod feed;
@@ -38,36 +38,34 @@ use crate::text::units::Units;
 use crate::traffic::question::{By, WindowName};
 use crate::window::rates::Order;
 use draw::Look;
-use feed::{Chosen, Feed, Wanted};
+use feed::{Chosen, Feed, Request};
 use keys::Then;
 use state::State;
 
-/// How soon news are drawn, and a signal is heard.
+/// How often to check for answers and signals.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How to look at an agent.
+/// Options of the view.
 pub struct Options {
-    /// Which.
     pub agent: Agent,
-    /// Which of its interfaces; none for the busiest.
+    /// The interface to show. `None` for the busiest.
     pub interface: Option<String>,
-    /// Whether to begin with all of them in one view.
+    /// Whether to begin with all interfaces in one view.
     pub all: bool,
-    /// Which window at first.
+    /// The window to begin with.
     pub window: WindowName,
-    /// In which order at first.
+    /// The order to begin with.
     pub by: By,
-    /// How numbers are shown.
     pub units: Units,
-    /// How often to ask.
+    /// Time between two requests.
     pub interval: Duration,
-    /// Whether there may be colours.
+    /// Whether colours may be used.
     pub colours: bool,
 }
 
-/// Shows an agent until the user has seen enough.
+/// Shows an agent until the user quits.
 pub fn run(options: Options) -> anyhow::Result<()> {
-    let wanted = Wanted {
+    let request = Request {
         interfaces: match &options.interface {
             Some(name) => Chosen::One(name.clone()),
             None if options.all => Chosen::All,
@@ -79,12 +77,12 @@ pub fn run(options: Options) -> anyhow::Result<()> {
         opened: None,
         missing: None,
     };
-    let mut state = State::new(&options.agent.at, &wanted, options.units);
-    let wanted = state.wanted();
-    // An agent that is not there, or wants a password, is no reason to clear a screen.
-    let news = feed::ask(&options.agent, &wanted)?;
+    let mut state = State::new(&options.agent.at, &request, options.units);
+    let request = state.request();
+    // If the agent does not answer, or requires a password, the screen is not cleared.
+    let update = feed::ask(&options.agent, &request)?;
     if let Some(name) = &options.interface {
-        let known = news.interfaces.interfaces.iter();
+        let known = update.interfaces.interfaces.iter();
         let known: Vec<&str> = known.map(|one| one.interface.as_str()).collect();
         anyhow::ensure!(
             known.contains(&name.as_str()),
@@ -92,20 +90,20 @@ pub fn run(options: Options) -> anyhow::Result<()> {
             known.join(", ")
         );
     }
-    state.hear(Ok(news));
+    state.receive(Ok(update));
     let colours = options.colours;
     stop::on_signal()?;
     end_with_terminal()?;
-    let feed = Feed::start(options.agent, state.wanted(), options.interval)?;
-    // Also puts the terminal in order if there is a panic.
+    let feed = Feed::start(options.agent, state.request(), options.interval)?;
+    // This also restores the terminal after a panic.
     let mut terminal = ratatui::try_init().context("the terminal cannot be used; try --once")?;
     let shown = show(&mut terminal, &mut state, Look { colours }, &feed);
     let restored = ratatui::try_restore().context("the terminal cannot be restored; try `reset`");
     shown.and(restored)
 }
 
-/// Ends the program when its terminal is gone: crossterm would go on reading it, and
-/// never come back.
+/// Ends the program when its terminal is closed. Crossterm would continue to read it, and never
+/// return.
 fn end_with_terminal() -> anyhow::Result<()> {
     let terminal: OwnedFd = match std::io::stdin().is_terminal() {
         true => std::io::stdin().as_fd().try_clone_to_owned()?,
@@ -114,7 +112,7 @@ fn end_with_terminal() -> anyhow::Result<()> {
     thread::Builder::new()
         .name("terminal".into())
         .spawn(move || {
-            // Whatever is asked for, a hang-up is told.
+            // A hang-up is reported even if no events are requested.
             let mut events = [PollFd::new(&terminal, PollFlags::empty())];
             while poll(&mut events, None).is_err() {}
             process::exit(1);
@@ -128,19 +126,20 @@ fn show(
     look: Look,
     feed: &Feed,
 ) -> anyhow::Result<()> {
-    let mut asked = state.wanted();
-    let mut mouse = Mouse { ours: false };
+    let mut asked = state.request();
+    let mut mouse = Mouse { captured: false };
     while !stop::is_requested() {
         panics::provoke("top", state.interface().0);
         terminal.draw(|frame| draw::draw(state, look, frame))?;
-        // Draws again after a key, news, or a second that the agent is silent.
-        let silent = state.silent();
+        // Draws again after an event or an answer, and every second while the agent does not
+        // answer.
+        let silent = state.seconds_without_answer();
         loop {
             if event::poll(TICK)? {
                 match event::read()? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => {
                         match keys::press(state, key) {
-                            Then::Go => {}
+                            Then::Draw => {}
                             Then::Redraw => terminal.clear()?,
                             Then::Quit => return Ok(()),
                         }
@@ -150,35 +149,37 @@ fn show(
                 }
                 break;
             }
-            if let Some(news) = feed.news()? {
-                state.hear(news);
+            if let Some(update) = feed.update()? {
+                state.receive(update);
                 break;
             }
-            if stop::is_requested() || state.trouble.is_some() && state.silent() != silent {
+            if stop::is_requested()
+                || state.failure.is_some() && state.seconds_without_answer() != silent
+            {
                 break;
             }
         }
-        mouse.take(state.mouse)?;
-        if state.wanted() != asked {
-            asked = state.wanted();
-            feed.want(asked.clone());
+        mouse.capture(state.mouse)?;
+        if state.request() != asked {
+            asked = state.request();
+            feed.request(asked.clone());
         }
     }
     Ok(())
 }
 
-/// Whether the terminal tells of the mouse. It is given back however the view ends.
+/// Whether the terminal reports the mouse. Reporting is switched off when this is dropped.
 struct Mouse {
-    ours: bool,
+    captured: bool,
 }
 
 impl Mouse {
-    fn take(&mut self, ours: bool) -> std::io::Result<()> {
-        if self.ours == ours {
+    fn capture(&mut self, captured: bool) -> std::io::Result<()> {
+        if self.captured == captured {
             return Ok(());
         }
-        self.ours = ours;
-        match ours {
+        self.captured = captured;
+        match captured {
             true => execute!(stdout(), EnableMouseCapture),
             false => execute!(stdout(), DisableMouseCapture),
         }
@@ -187,7 +188,7 @@ impl Mouse {
 
 impl Drop for Mouse {
     fn drop(&mut self) {
-        // A terminal that is gone has no mouse.
-        let _ = self.take(false);
+        // This fails only if the terminal is closed.
+        let _ = self.capture(false);
     }
 }

@@ -1,4 +1,4 @@
-//! An address with its peers, as the agent knows it at one moment.
+//! An address with its peers, from one answer of the agent.
 
 use std::net::IpAddr;
 
@@ -20,17 +20,16 @@ use crate::window::rates::{Rate, RowRates};
 use crate::window::services::NodeServices;
 use crate::window::state::WindowState;
 
-/// Pairs of a node or a service that are asked for.
+/// Number of pairs of an address or a service that are requested.
 pub const PAIRS: usize = 500;
 
-/// A node.
+/// An address and its peers.
 #[derive(Debug)]
 pub struct Node {
-    /// Its address.
     pub ip: IpAddr,
     /// Name of its network.
     pub name: Option<String>,
-    /// What else is known of it.
+    /// AS, country and host name.
     pub info: AddressInfo,
     pub interface: String,
     /// The window at the moment of this answer.
@@ -38,35 +37,34 @@ pub struct Node {
     /// What it sent and received.
     pub known: NodeEstimate,
     pub rates: Option<NodeRates>,
-    /// With whom it talked, of those that are known by name.
+    /// Its peers, of the pairs that are known by name.
     pub peers: Vec<Peer>,
 }
 
 impl Node {
-    /// Its address with all that is known of it.
+    /// Its address with names, AS and country.
     pub fn shown(&self) -> String {
         self.info.show(self.ip, self.name.as_deref())
     }
 }
 
-/// One with whom a node talked.
+/// A peer of an address.
 #[derive(Debug)]
 pub struct Peer {
-    /// Its address.
     pub ip: IpAddr,
     /// Name of its network.
     pub name: Option<String>,
-    /// What else is known of it.
+    /// AS, country and host name.
     pub info: AddressInfo,
-    /// What the node sent to it; none if it is not among the heaviest.
+    /// Traffic to this peer. `None` if the pair is not among the heaviest.
     pub sent: Option<Estimate>,
-    /// What the node received from it.
+    /// Traffic from this peer. `None` if the pair is not among the heaviest.
     pub received: Option<Estimate>,
-    /// Both directions that are known.
+    /// Rates of the known directions together.
     pub rates: RowRates,
 }
 
-/// Asks about a node on one interface, or on the first that has it.
+/// Asks about an address on one interface, or on the one on which it has the most bytes.
 pub fn ask(
     agent: &Agent,
     ip: IpAddr,
@@ -78,7 +76,7 @@ pub fn ask(
         ("rates", "true".into()),
         ("services", "true".into()),
     ];
-    // Pairs are those of one interface.
+    // The agent lists pairs only for one interface.
     if common.iter().any(|(name, _)| *name == "interface") {
         asked.push(("top", PAIRS.to_string()));
         asked.push(("by", by.name().into()));
@@ -99,7 +97,7 @@ pub fn ask(
     })
 }
 
-/// With whom a node talked, the heaviest first, from pairs of which it is one end.
+/// The peers of an address in the order of `pairs`, of each of which it is one end.
 fn peers(ip: IpAddr, pairs: Vec<Row<PairKey>>) -> Vec<Peer> {
     let mut peers: Vec<Peer> = Vec::new();
     for Row {
@@ -153,7 +151,7 @@ fn both(one: &RowRates, other: &RowRates) -> RowRates {
     }
 }
 
-/// What it has sent and received, in words.
+/// What the address sent and received, in words.
 pub fn in_words(node: &Node, units: Units) -> Vec<String> {
     let never = "no packets (exact)";
     let [sent, received] = [&node.known.sent, &node.known.received]
@@ -187,7 +185,7 @@ pub fn in_words(node: &Node, units: Units) -> Vec<String> {
     lines
 }
 
-/// Lines of which the first says what they are about.
+/// Lines with `what` as a label before the first.
 pub fn labelled<const N: usize>(
     what: &str,
     lines: Vec<String>,
@@ -199,12 +197,12 @@ pub fn labelled<const N: usize>(
     labelled.collect()
 }
 
-/// With whom it talks, both directions in one row.
+/// The table of peers, with both directions in one row.
 pub fn table(node: &Node, units: Units) -> Table {
     let all = node.known.sent.bytes + node.known.received.bytes;
     let all = all.max(1) as f64;
     let rows = node.peers.iter().map(|peer| {
-        // What is not among the heaviest pairs has no number.
+        // A pair that is not among the heaviest has no number.
         let bytes = |one: &Option<Estimate>| match one {
             Some(one) => Cell::number(units.bytes(one.bytes), one.bytes as f64),
             None => Cell::number(String::new(), 0.0),

@@ -1,4 +1,4 @@
-//! What was opened from a list, and what the agent knows of it at one moment.
+//! What can be opened from a list, and the answer of the agent about it.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::traffic::question::By;
 use crate::traffic::service::filter::ServiceFilter;
 use crate::window::state::WindowState;
 
-/// What was opened.
+/// What can be opened from a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
     /// An address, with its peers.
@@ -20,7 +20,7 @@ pub enum Opened {
     Service(ServiceFilter),
 }
 
-/// What the agent knows of it.
+/// The answer of the agent about it.
 #[derive(Debug)]
 pub enum Details {
     Node(Box<Node>),
@@ -28,7 +28,7 @@ pub enum Details {
 }
 
 impl Opened {
-    /// Asks about it on one interface, or on the one that has most of it.
+    /// Asks the agent about it on one interface, or on the one with the most bytes of it.
     pub fn ask(
         &self,
         agent: &Agent,
@@ -44,7 +44,7 @@ impl Opened {
         })
     }
 
-    /// What the rows are, as a title.
+    /// Title of the rows.
     pub fn title(&self, details: Option<&Details>) -> String {
         match (self, details) {
             (_, Some(Details::Node(node))) => format!("peers of {}", node.shown()),
@@ -53,7 +53,7 @@ impl Opened {
         }
     }
 
-    /// Why there are no rows although it is known.
+    /// Why an answer has no rows.
     pub fn why_empty(&self) -> &'static str {
         match self {
             Self::Node(_) => "none of its pairs is heavy enough to be known by name",
@@ -63,7 +63,7 @@ impl Opened {
 }
 
 impl Details {
-    /// What has to be opened for these.
+    /// What has to be opened to get these details.
     pub fn opened(&self) -> Opened {
         match self {
             Self::Node(node) => Opened::Node(node.ip),
@@ -86,7 +86,7 @@ impl Details {
         }
     }
 
-    /// All of it, without rows.
+    /// The answer in words, without the rows.
     pub fn in_words(&self, units: Units) -> Vec<String> {
         match self {
             Self::Node(node) => node::in_words(node, units),

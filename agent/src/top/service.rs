@@ -1,4 +1,4 @@
-//! A service with the pairs that have most of it, as the agent knows it at one moment.
+//! A service with the pairs that have most of it, from one answer of the agent.
 
 use anyhow::Context;
 
@@ -21,13 +21,13 @@ pub struct PairsOfService {
     pub interface: String,
     /// The window at the moment of this answer.
     pub state: WindowState,
-    /// What it had over all pairs, and the heaviest pairs.
+    /// Its traffic over all pairs, and the heaviest pairs.
     pub known: ServiceEstimate,
-    /// What pairs are ordered by.
+    /// The order of the pairs.
     pub by: By,
 }
 
-/// Asks about a service on one interface, or on the one that has most of it.
+/// Asks about a service on one interface, or on the one with the most bytes of it.
 pub fn ask(
     agent: &Agent,
     filter: &ServiceFilter,
@@ -35,7 +35,7 @@ pub fn ask(
     common: &[(&'static str, String)],
 ) -> anyhow::Result<PairsOfService> {
     let mut asked = vec![("service", filter.to_string()), ("by", by.name().into())];
-    // Of several interfaces an agent gives no long lists.
+    // For several interfaces an agent returns no long lists.
     if common.iter().any(|(name, _)| *name == "interface") {
         asked.push(("top", PAIRS.to_string()));
     }
@@ -52,7 +52,7 @@ pub fn ask(
     })
 }
 
-/// What it had over all pairs, in words.
+/// Its traffic over all pairs, in words.
 pub fn in_words(service: &PairsOfService, units: Units) -> Vec<String> {
     let PairsOfService {
         known, state, by, ..

@@ -1,8 +1,9 @@
-//! What the view shows and what was pressed so far. Knows no terminal.
+//! The state of the view: what is shown, and what was chosen with keys. Independent of the
+//! terminal.
 
 use std::time::Instant;
 
-use super::feed::{Chosen, MOST, News, Wanted};
+use super::feed::{Chosen, MOST, Request, Update};
 use super::found::{self, Found};
 use super::opened::{Details, Opened};
 use super::tabs::{self, Tab};
@@ -11,63 +12,65 @@ use crate::text::units::Units;
 use crate::traffic::question::{By, WindowName};
 use crate::window::rates::{Order, Period};
 
-/// Rows are asked for in steps of this, so that not every key is another question.
+/// The number of requested rows is a multiple of this, so that not every key changes the request.
 const AT_ONCE: usize = 50;
 
-/// The view.
+/// The state of the view.
 pub struct State {
-    /// The agent, as it was named.
+    /// The agent, as given by the user.
     pub agent: String,
-    /// How numbers are shown.
     pub units: Units,
-    /// The tab.
     pub tab: Tab,
-    /// What was opened, one from the other; the last is shown.
+    /// What was opened, each from the one before. The last is shown.
     pub opened: Vec<Opened>,
-    /// Only rows with this text.
+    /// Only rows with this text are shown.
     pub filter: String,
-    /// Whether the filter is being written.
+    /// Whether keys are added to the filter.
     pub typing: bool,
-    /// Whether what is shown stays as it is.
+    /// Whether new answers are ignored.
     pub paused: bool,
-    /// Whether all keys are explained.
+    /// Whether the list of keys is shown.
     pub help: bool,
     /// The window that is shown.
     pub window: WindowName,
-    /// The last answer.
-    pub news: Option<News>,
-    /// Why there is none any more.
-    pub trouble: Option<String>,
-    /// Which of the addresses of a row is under the cursor.
+    /// The latest answer.
+    pub update: Option<Update>,
+    /// Why the agent does not answer at present.
+    pub failure: Option<String>,
+    /// Index of the address under the cursor among the addresses of the row.
     pub end: usize,
-    /// Whether the mouse is ours and not the terminal's, which selects text with it.
+    /// Whether this program receives mouse events. Otherwise the terminal selects text with the
+    /// mouse.
     pub mouse: bool,
-    /// Rows that there is room for, and the line of the first.
+    /// Number of rows that fit on the screen.
     pub room: usize,
+    /// Line of the first row on the screen.
     pub line: u16,
-    /// The first row on the screen.
+    /// Index of the first row on the screen.
     pub first: usize,
     order: Order,
-    /// All of them in one view.
+    /// Whether all interfaces are shown in one view.
     all: bool,
     interface: Option<String>,
-    heard: Instant,
-    /// How each tab is ordered, if not as it is at first.
+    /// Time of the latest answer.
+    answered_at: Instant,
+    /// The chosen order of each tab. `None` for the default.
     sorts: [Option<Sort>; Tab::COUNT],
     peers_sort: Option<Sort>,
     pairs_sort: Option<Sort>,
     /// Whether the agent has a list of autonomous systems.
     has_asns: bool,
+    /// Row of the cursor.
     row: usize,
-    /// Whether it is at the end, wherever that is.
+    /// Whether the cursor stays at the last row.
     at_end: bool,
-    /// The row that the cursor follows; none for the place where it stands.
+    /// Key of the row that the cursor follows. `None` if it stays at its position.
     followed: Option<String>,
 }
 
 impl State {
-    /// Before the first answer.
-    pub fn new(agent: &str, wanted: &Wanted, units: Units) -> Self {
+    /// The state before the first answer.
+    pub fn new(agent: &str, request: &Request, units: Units) -> Self {
         Self {
             agent: agent.to_owned(),
             units,
@@ -77,21 +80,21 @@ impl State {
             typing: false,
             paused: false,
             help: false,
-            window: wanted.window,
-            news: None,
-            trouble: None,
+            window: request.window,
+            update: None,
+            failure: None,
             end: 0,
             mouse: false,
             room: 10,
             line: 0,
             first: 0,
-            order: wanted.order,
-            all: wanted.interfaces == Chosen::All,
-            interface: match &wanted.interfaces {
+            order: request.order,
+            all: request.interfaces == Chosen::All,
+            interface: match &request.interfaces {
                 Chosen::One(name) => Some(name.clone()),
                 Chosen::Busiest | Chosen::All => None,
             },
-            heard: Instant::now(),
+            answered_at: Instant::now(),
             sorts: [None; Tab::COUNT],
             peers_sort: None,
             pairs_sort: None,
@@ -103,25 +106,25 @@ impl State {
     }
 
     /// What to ask the agent.
-    pub fn wanted(&self) -> Wanted {
+    pub fn request(&self) -> Request {
         let interfaces = match (self.all, &self.interface) {
             (true, _) => Chosen::All,
             (false, Some(name)) => Chosen::One(name.clone()),
             (false, None) => Chosen::Busiest,
         };
-        Wanted {
+        Request {
             window: self.window,
             order: self.order,
-            rows: self.rows_wanted(),
+            rows: self.rows_requested(),
             interfaces,
             opened: self.opened.last().cloned(),
             missing: self.missing(),
         }
     }
 
-    /// As many as the screen has room for, and some to scroll to; all there are to find
-    /// something in them.
-    fn rows_wanted(&self) -> usize {
+    /// As many rows as fit on the screen, and some more to scroll to. As many as possible if there
+    /// is a filter.
+    fn rows_requested(&self) -> usize {
         let shown = (self.row + 2 * self.room).div_ceil(AT_ONCE) * AT_ONCE;
         match self.filter.is_empty() && !self.at_end {
             true => shown.min(MOST),
@@ -129,23 +132,23 @@ impl State {
         }
     }
 
-    /// What is looked for and in no row, if the agent can be asked about it.
+    /// The filter, if no row matches and the agent can be asked about it.
     fn missing(&self) -> Option<String> {
         let is_missing = found::can_be_asked(&self.filter) && self.table().rows.is_empty();
         is_missing.then(|| self.filter.clone())
     }
 
-    /// What the agent knows of what no row has.
+    /// The answer about the filter, if no row matches.
     pub fn found(&self) -> Option<&Found> {
-        let found = self.news.as_ref()?.found.as_ref()?;
+        let found = self.update.as_ref()?.found.as_ref()?;
         (found.text == self.filter).then_some(found)
     }
 
-    /// What the agent knows of what is opened.
+    /// The answer about what is opened.
     pub fn details(&self) -> Option<&Result<Details, String>> {
-        let (opened, news) = (self.opened.last()?, self.news.as_ref()?);
-        let details = news.details.as_ref();
-        details.filter(|_| news.wanted.opened.as_ref() == Some(opened))
+        let (opened, update) = (self.opened.last()?, self.update.as_ref()?);
+        let details = update.details.as_ref();
+        details.filter(|_| update.request.opened.as_ref() == Some(opened))
     }
 
     /// The tabs, from left to right.
@@ -154,7 +157,7 @@ impl State {
         Tab::all().filter(has).collect()
     }
 
-    /// What rows are ordered by: the title of a column.
+    /// Title of the column by which rows are ordered.
     pub fn ordered_by(&self) -> &'static str {
         let table = self.table();
         let column = table.columns.get(self.sort(&table).column);
@@ -166,66 +169,67 @@ impl State {
         self.all
     }
 
-    /// What the agent answered, or that it did not.
-    pub fn hear(&mut self, news: anyhow::Result<News>) {
-        match news {
-            Ok(news) => {
-                self.trouble = None;
-                self.heard = Instant::now();
-                let wanted = self.wanted();
-                // What no row has is known only after the rows.
-                let answers_this = Wanted {
-                    missing: wanted.missing.clone(),
-                    ..news.wanted.clone()
-                } == wanted;
-                let shows_it = self.news.as_ref().map(|news| &news.wanted) == Some(&news.wanted);
-                // In a pause something else may be asked for, and is shown once.
+    /// Takes an answer of the agent, or the reason why there is none.
+    pub fn receive(&mut self, update: anyhow::Result<Update>) {
+        match update {
+            Ok(update) => {
+                self.failure = None;
+                self.answered_at = Instant::now();
+                let request = self.request();
+                // Whether a row matches the filter is known only after the rows.
+                let answers_this = Request {
+                    missing: request.missing.clone(),
+                    ..update.request.clone()
+                } == request;
+                let shows_it =
+                    self.update.as_ref().map(|update| &update.request) == Some(&update.request);
+                // During a pause, the first answer to a changed request is shown.
                 if !answers_this || self.paused && shows_it {
                     return;
                 }
-                if !self.all && news.interface.is_some() {
-                    self.interface.clone_from(&news.interface);
+                if !self.all && update.interface.is_some() {
+                    self.interface.clone_from(&update.interface);
                 }
-                self.keep(news);
+                self.keep(update);
             }
-            Err(error) => self.trouble = Some(format!("{error:#}")),
+            Err(error) => self.failure = Some(format!("{error:#}")),
         }
     }
 
     /// Keeps an answer to show it.
-    fn keep(&mut self, news: News) {
-        let wanted = Wanted {
-            interfaces: self.wanted().interfaces,
-            ..news.wanted
+    fn keep(&mut self, update: Update) {
+        let request = Request {
+            interfaces: self.request().interfaces,
+            ..update.request
         };
-        // Who comes back from what was opened finds the lists as they were.
-        let mut hitters = news.hitters;
-        if wanted.opened.is_some()
-            && let Some(before) = self.news.take()
+        // The lists are kept while something is opened, and shown again after that.
+        let mut hitters = update.hitters;
+        if request.opened.is_some()
+            && let Some(before) = self.update.take()
         {
             hitters = before.hitters;
-            hitters.retain(|one| Some(&one.interface) == news.interface.as_ref());
+            hitters.retain(|one| Some(&one.interface) == update.interface.as_ref());
         }
-        // Without lists the agent has not told.
+        // Only an answer with lists shows whether there is a list of AS.
         if let Some(one) = hitters.first() {
             self.has_asns = one.lists.asns.is_some();
         }
         if !self.tabs().contains(&self.tab) {
             self.show(Tab::List(0));
         }
-        self.news = Some(News {
-            wanted,
+        self.update = Some(Update {
+            request,
             hitters,
-            ..news
+            ..update
         });
     }
 
-    /// For how long the agent has not answered.
-    pub fn silent(&self) -> u64 {
-        self.heard.elapsed().as_secs()
+    /// Seconds since the latest answer.
+    pub fn seconds_without_answer(&self) -> u64 {
+        self.answered_at.elapsed().as_secs()
     }
 
-    /// The interface that is shown, and which one of how many it is.
+    /// The interface that is shown, its number counted from 1, and the number of interfaces.
     pub fn interface(&self) -> (&str, usize, usize) {
         let names = self.interfaces();
         if self.all {
@@ -237,18 +241,21 @@ impl State {
     }
 
     fn interfaces(&self) -> Vec<&str> {
-        let all = self.news.as_ref().map(|news| &news.interfaces.interfaces);
+        let all = self
+            .update
+            .as_ref()
+            .map(|update| &update.interfaces.interfaces);
         let all = all.into_iter().flatten();
         all.map(|one| one.interface.as_str()).collect()
     }
 
     /// The rows that are shown, in order.
     pub fn table(&self) -> Table {
-        let Some(news) = &self.news else {
+        let Some(update) = &self.update else {
             return Table::default();
         };
         let mut table = match (self.opened.is_empty(), self.details()) {
-            (true, _) => self.tab.table(news, self.order.by(), self.units),
+            (true, _) => self.tab.table(update, self.order.by(), self.units),
             (false, Some(Ok(details))) => details.table(self.units),
             (false, _) => Table::default(),
         };
@@ -291,13 +298,13 @@ impl State {
         }
     }
 
-    /// Orders by the next column, or the one before.
+    /// Orders by the next column, or by the previous one.
     pub fn sort_by_next(&mut self, back: bool) {
         let table = self.table();
         let column = table.next_column(self.sort(&table).column, back);
         let reversed = false;
         self.set_sort(Sort { column, reversed });
-        // The agent has a list of the heaviest by each.
+        // For these columns the agent has lists of the heaviest rows.
         let title = table.columns.get(column).map_or("", |column| column.title);
         if self.opened.is_empty() {
             match title {
@@ -310,7 +317,7 @@ impl State {
         }
     }
 
-    /// Turns the order round.
+    /// Reverses the order.
     pub fn reverse(&mut self) {
         let Sort { column, reversed } = self.sort(&self.table());
         let reversed = !reversed;
@@ -331,23 +338,23 @@ impl State {
         at.unwrap_or(self.row).min(last)
     }
 
-    /// Moves the cursor by so many rows.
+    /// Moves the cursor by this many rows.
     pub fn step(&mut self, rows: isize) {
         let table = self.table();
         let last = table.rows.len().saturating_sub(1);
         self.row = self.cursor(&table).saturating_add_signed(rows).min(last);
         self.at_end = false;
-        // At the top it stays there: who looks there wants to see who comes.
+        // At the top the cursor does not follow its row, so that new rows at the top are visible.
         let row = table.rows.get(self.row).filter(|_| self.row > 0);
         self.followed = row.map(|row| row.key.clone());
     }
 
-    /// Moves the cursor to the last row there is.
+    /// Moves the cursor to the last row, where it stays.
     pub fn go_to_end(&mut self) {
         self.at_end = true;
     }
 
-    /// The row on this line of the screen; opens it if it is chosen already.
+    /// Selects the row on this line of the screen, or opens it if it is already selected.
     pub fn click(&mut self, line: u16) {
         let table = self.table();
         let Some(at) = line.checked_sub(self.line).map(usize::from) else {
@@ -363,14 +370,14 @@ impl State {
         }
     }
 
-    /// Another tab.
+    /// Shows another tab.
     pub fn show(&mut self, tab: Tab) {
         self.tab = tab;
         self.opened.clear();
         self.reset_cursor();
     }
 
-    /// The next tab, or the one before.
+    /// Shows the next tab, or the previous one.
     pub fn show_next(&mut self, back: bool) {
         let tabs = self.tabs();
         let at = tabs.iter().position(|tab| *tab == self.tab).unwrap_or(0);
@@ -396,7 +403,7 @@ impl State {
             None => self.tab.service_of(row).map(Opened::Service),
         };
         if let Some(opened) = opened {
-            // Peers and pairs are those on one interface.
+            // Peers and pairs are shown for one interface only.
             if let Some(interface) = tabs::interface_of(row) {
                 (self.all, self.interface) = (false, Some(interface.to_owned()));
             }
@@ -413,7 +420,7 @@ impl State {
         self.reset_cursor();
     }
 
-    /// Back to where something was opened, or without the filter.
+    /// Closes what was opened last. If nothing is opened, clears the filter.
     pub fn back(&mut self) {
         if self.opened.pop().is_none() {
             self.filter.clear();
@@ -421,7 +428,7 @@ impl State {
         self.reset_cursor();
     }
 
-    /// The interface after this one, or before it.
+    /// Shows the next interface, or the previous one.
     pub fn next_interface(&mut self, back: bool) {
         self.all = false;
         let (_, at, count) = self.interface();
@@ -434,7 +441,7 @@ impl State {
         self.reset_cursor();
     }
 
-    /// All interfaces in one view, or one of them again.
+    /// Changes between all interfaces in one view and a single one.
     pub fn toggle_all(&mut self) {
         self.all = !self.all;
         self.sorts = [None; Tab::COUNT];
@@ -442,7 +449,7 @@ impl State {
         self.reset_cursor();
     }
 
-    /// The other window.
+    /// Changes between the current window and the last complete one.
     pub fn next_window(&mut self) {
         self.window = match self.window {
             WindowName::Current => WindowName::Last,
@@ -450,13 +457,13 @@ impl State {
         };
     }
 
-    /// The cursor to the first row, to stay there.
+    /// Moves the cursor to the first row, where it stays.
     pub fn reset_cursor(&mut self) {
         (self.row, self.followed, self.end, self.first) = (0, None, 0, 0);
         self.at_end = false;
     }
 
-    /// Scrolls as far as the cursor needs it.
+    /// Scrolls until the row of the cursor is visible.
     pub fn scroll(&mut self, rows: usize) {
         let cursor = self.cursor(&self.table());
         let room = self.room.max(1);
@@ -466,7 +473,7 @@ impl State {
     }
 }
 
-/// Bars are of the rate that rows are sorted by.
+/// Replaces all bars by bars of the rate in this column.
 fn show_rates(table: &mut Table, column: usize) {
     for row in &mut table.rows {
         let rate = match row.cells.get(column) {

@@ -1,6 +1,6 @@
-//! What is on each tab: tables made of what the agent answered.
+//! The tabs, and the table of each, made from the answers of the agent.
 
-use super::feed::{Chosen, News};
+use super::feed::{Chosen, Update};
 use crate::http::answers::{InterfaceHitters, InterfaceState};
 use crate::text::plain;
 use crate::text::table::{Cell, Column, Row, Table};
@@ -11,25 +11,23 @@ use crate::window::list::{Key, List, Numbers, Value};
 use crate::window::lists::{LISTS, ListName, Visitor};
 use crate::window::state::WindowState;
 
-/// Between the interface of a row and the rest of its key.
+/// Separates the interface of a row from the rest of its key.
 const BEHIND_INTERFACE: char = '\n';
 
 /// A tab: one for each list of a window, and two more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tab {
-    /// A list, by its place among [`LISTS`].
+    /// A list, by its index in [`LISTS`].
     List(usize),
-    /// Between which networks.
+    /// Traffic between named networks.
     Groups,
-    /// On which interfaces.
     Interfaces,
 }
 
 impl Tab {
-    /// How many there are.
     pub const COUNT: usize = LISTS.len() + 2;
 
-    /// The tab at a place from left to right.
+    /// The tab at an index, counted from the left.
     pub fn at(place: usize) -> Option<Self> {
         const GROUPS: usize = LISTS.len();
         const INTERFACES: usize = LISTS.len() + 1;
@@ -41,12 +39,12 @@ impl Tab {
         }
     }
 
-    /// All of them, from left to right.
+    /// All tabs, from left to right.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::COUNT).filter_map(Self::at)
     }
 
-    /// Its place.
+    /// Index of the tab, counted from the left.
     pub fn place(self) -> usize {
         match self {
             Self::List(place) => place,
@@ -55,7 +53,7 @@ impl Tab {
         }
     }
 
-    /// Its title, and a shorter one.
+    /// Long and short title.
     pub fn titles(self) -> (&'static str, &'static str) {
         match self {
             Self::List(place) => LISTS[place].titles,
@@ -68,12 +66,12 @@ impl Tab {
         matches!(self, Self::List(at) if LISTS[at].name == name)
     }
 
-    /// Whether it is the list that only an agent with a database of AS numbers has.
+    /// Whether it is the list of AS, which only an agent with a database of AS numbers has.
     pub fn is_of_asns(self) -> bool {
         self.is_list("asns")
     }
 
-    /// The service of one of its rows.
+    /// The service of a row, if this is the list of services.
     pub fn service_of(self, row: &Row) -> Option<ServiceFilter> {
         let (_, key) = row
             .key
@@ -82,7 +80,7 @@ impl Tab {
         ServiceFilter::of_row(key).filter(|_| self.is_list("services"))
     }
 
-    /// Why a table of it is empty.
+    /// Why the table is empty.
     pub fn why_empty(self) -> &'static str {
         match self {
             tab if tab.is_of_asns() => {
@@ -90,25 +88,25 @@ impl Tab {
             }
             Self::Groups => "no networks have names: [[names]] in the configuration gives them",
             Self::Interfaces => "the agent has no interface yet",
-            Self::List(_) => "no packets in this window yet, or nobody stands out",
+            Self::List(_) => "no packets in this window yet, or no address stands out",
         }
     }
 
-    /// The table. Of several interfaces it has the rows of each: a packet may have crossed
-    /// several of them, so nothing is added up.
-    pub fn table(self, news: &News, by: By, units: Units) -> Table {
+    /// The table. With several interfaces it has the rows of each, which are not added up because a
+    /// packet may have passed several interfaces.
+    pub fn table(self, update: &Update, by: By, units: Units) -> Table {
         if self == Self::Interfaces {
-            return interfaces(news, units);
+            return interfaces(update, units);
         }
         let of = |hitters: &InterfaceHitters| match self {
             Self::List(place) => list(place, hitters, by, units),
-            _ => groups(news, hitters, by, units),
+            _ => groups(update, hitters, by, units),
         };
-        if news.wanted.interfaces != Chosen::All {
-            return news.hitters.first().map(of).unwrap_or_default();
+        if update.request.interfaces != Chosen::All {
+            return update.hitters.first().map(of).unwrap_or_default();
         }
         let mut all = Table::default();
-        for hitters in &news.hitters {
+        for hitters in &update.hitters {
             let mut table = of(hitters);
             table.columns.insert(0, Column::new("interface"));
             table.sort += 1;
@@ -119,7 +117,7 @@ impl Tab {
                 row
             });
             all.rows.extend(rows);
-            // One without rows has fewer columns.
+            // A table without rows may have fewer columns.
             if all.columns.len() < table.columns.len() {
                 (all.columns, all.sort) = (table.columns, table.sort);
             }
@@ -130,7 +128,7 @@ impl Tab {
     }
 }
 
-/// The interface of a row of several.
+/// The interface of a row, if the table has several interfaces.
 pub fn interface_of(row: &Row) -> Option<&str> {
     let (interface, _) = row.key.split_once(BEHIND_INTERFACE)?;
     Some(interface)
@@ -174,9 +172,9 @@ impl Visitor for Picked {
     }
 }
 
-/// Counted since the start, so without a rate.
-fn groups(news: &News, hitters: &InterfaceHitters, by: By, units: Units) -> Table {
-    let mut interfaces = news.interfaces.interfaces.iter();
+/// Traffic between named networks. It is counted since the start, so there is no rate.
+fn groups(update: &Update, hitters: &InterfaceHitters, by: By, units: Units) -> Table {
+    let mut interfaces = update.interfaces.interfaces.iter();
     let state = interfaces.find(|one| one.interface == hitters.interface);
     let groups = state.and_then(|state| state.groups.as_deref());
     let groups = groups.unwrap_or_default();
@@ -217,16 +215,16 @@ fn groups(news: &News, hitters: &InterfaceHitters, by: By, units: Units) -> Tabl
     }
 }
 
-/// The window of an interface that is shown.
-pub fn window_of<'a>(news: &News, one: &'a InterfaceState) -> &'a WindowState {
+/// The window of this interface that is shown.
+pub fn window_of<'a>(update: &Update, one: &'a InterfaceState) -> &'a WindowState {
     let last = one.last.as_ref();
-    let last = last.filter(|_| news.wanted.window == WindowName::Last);
+    let last = last.filter(|_| update.request.window == WindowName::Last);
     last.unwrap_or(&one.current)
 }
 
-fn interfaces(news: &News, units: Units) -> Table {
-    let rows = news.interfaces.interfaces.iter().map(|one| {
-        let window = window_of(news, one);
+fn interfaces(update: &Update, units: Units) -> Table {
+    let rows = update.interfaces.interfaces.iter().map(|one| {
+        let window = window_of(update, one);
         let seconds = window.seen_seconds();
         let rate = match seconds > 0.0 {
             true => 8.0 * window.bytes as f64 / seconds,

@@ -10,7 +10,7 @@ use ratatui::style::Color;
 use serde_json::json;
 
 use super::draw::{self, Look};
-use super::feed::{Chosen, News, Wanted};
+use super::feed::{Chosen, Request, Update};
 use super::found::{Answer, Found};
 use super::keys::{self, Then};
 use super::node::{Node, Peer};
@@ -45,7 +45,7 @@ fn window() -> serde_json::Value {
     json!({"start": 1.7e9, "end": null, "seconds": 10.0, "packets": 1000, "bytes": 100_000})
 }
 
-fn news(wanted: Wanted, packets: [u64; 2]) -> News {
+fn update(request: Request, packets: [u64; 2]) -> Update {
     let pair = |src: &str, dst: &str, packets, off| {
         with(json!({"src": src, "dst": dst}), numbers(packets, off))
     };
@@ -73,22 +73,22 @@ fn news(wanted: Wanted, packets: [u64; 2]) -> News {
             "current": window(), "last": null,
         })
     };
-    let details = wanted.opened.as_ref().map(|opened| Ok(known(opened)));
-    let all = wanted.interfaces == Chosen::All;
+    let details = request.opened.as_ref().map(|opened| Ok(known(opened)));
+    let all = request.interfaces == Chosen::All;
     let names: &[&str] = if all { &["eth0", "eth1"] } else { &["eth0"] };
     let hitters = names.iter().map(|name| {
         let hitters = with(hitters.clone(), json!({"interface": name}));
         serde_json::from_value(with(hitters, window())).unwrap()
     });
     let hitters = hitters.collect();
-    News {
+    Update {
         interface: (!all).then(|| "eth0".into()),
         hitters: if details.is_some() {
             Vec::new()
         } else {
             hitters
         },
-        found: wanted.missing.as_ref().map(|text| Found {
+        found: request.missing.as_ref().map(|text| Found {
             text: text.clone(),
             answer: match (text.parse(), text.parse()) {
                 (Ok(ip), _) => Answer::Details(known(&Opened::Node(ip))),
@@ -96,7 +96,7 @@ fn news(wanted: Wanted, packets: [u64; 2]) -> News {
                 _ => Answer::Refused("not possible".into()),
             },
         }),
-        wanted,
+        request,
         interfaces: serde_json::from_value(
             json!({"interfaces": [interface("eth0"), interface("eth1")]}),
         )
@@ -105,7 +105,7 @@ fn news(wanted: Wanted, packets: [u64; 2]) -> News {
     }
 }
 
-/// What the agent knows of what is opened.
+/// The answer of the agent about what is opened.
 fn known(opened: &Opened) -> Details {
     let filter = match opened {
         Opened::Node(ip) => return Details::Node(Box::new(known_node(*ip))),
@@ -172,7 +172,7 @@ fn known_node(ip: IpAddr) -> Node {
 }
 
 fn state() -> State {
-    let wanted = Wanted {
+    let request = Request {
         interfaces: Chosen::Busiest,
         window: WindowName::Current,
         order: Order::Window(By::Packets),
@@ -180,19 +180,19 @@ fn state() -> State {
         opened: None,
         missing: None,
     };
-    let mut state = State::new("here:9732", &wanted, Units::Readable);
-    hear(&mut state);
+    let mut state = State::new("here:9732", &request, Units::Readable);
+    receive(&mut state);
     state
 }
 
-/// What the agent answers to what is wanted now.
-fn hear(state: &mut State) {
-    let wanted = state.wanted();
-    state.hear(Ok(news(wanted, [500, 400])));
+/// Takes an answer to the current request.
+fn receive(state: &mut State) {
+    let request = state.request();
+    state.receive(Ok(update(request, [500, 400])));
 }
 
 fn press(state: &mut State, keys: &str) -> Then {
-    let mut then = Then::Go;
+    let mut then = Then::Draw;
     for key in keys.chars() {
         let code = match key {
             '\n' => KeyCode::Enter,
@@ -246,7 +246,7 @@ fn the_heaviest_pair_is_first_with_its_share_and_a_bar() {
         "{text}"
     );
     assert!(lines[4].contains('█'), "{text}");
-    // What does not fit is cut, not wrapped.
+    // Text that does not fit is cut, not wrapped.
     assert!(
         lines[5].contains("2001:db8") && lines[5].contains('…'),
         "{text}"
@@ -254,7 +254,7 @@ fn the_heaviest_pair_is_first_with_its_share_and_a_bar() {
 }
 
 #[test]
-fn an_interval_is_shown_where_it_is_no_point() {
+fn an_interval_is_shown_unless_it_is_a_single_number() {
     let wide = drawn(&mut state(), (200, 24), true).0.join("\n");
     assert!(
         wide.contains("360–440") && !wide.contains("500–500"),
@@ -264,7 +264,7 @@ fn an_interval_is_shown_where_it_is_no_point() {
 }
 
 #[test]
-fn every_tab_has_its_rows_at_every_size() {
+fn every_tab_shows_its_rows_and_can_be_drawn_at_every_size() {
     for (key, part) in [
         ("2", "no packets in this window yet"),
         ("3", "10.0.0.1"),
@@ -300,7 +300,7 @@ fn every_tab_has_its_rows_at_every_size() {
 }
 
 #[test]
-fn the_tabs_go_round() {
+fn after_the_last_tab_comes_the_first() {
     let mut state = state();
     press(&mut state, "\t\t\t\t\t");
     assert!(screen(&mut state).contains("fan-out"));
@@ -309,14 +309,14 @@ fn the_tabs_go_round() {
 }
 
 #[test]
-fn sorting_goes_from_column_to_column_and_asks_for_the_heaviest_by_it() {
+fn sorting_by_a_column_requests_the_heaviest_by_it() {
     let mut state = state();
     assert!(screen(&mut state).contains("packets▼"));
     press(&mut state, "s");
     assert!(screen(&mut state).contains("bytes▼"));
-    assert_eq!(state.wanted().order, Order::Window(By::Bytes));
+    assert_eq!(state.request().order, Order::Window(By::Bytes));
     press(&mut state, "S");
-    assert_eq!(state.wanted().order, Order::Window(By::Packets));
+    assert_eq!(state.request().order, Order::Window(By::Packets));
     press(&mut state, "r");
     let text = screen(&mut state);
     assert!(
@@ -326,10 +326,10 @@ fn sorting_goes_from_column_to_column_and_asks_for_the_heaviest_by_it() {
 }
 
 #[test]
-fn a_filter_is_written_kept_and_taken_away() {
+fn a_filter_is_written_kept_and_cleared() {
     let mut state = state();
-    // q is a letter while one writes.
-    assert_eq!(press(&mut state, "/q"), Then::Go);
+    // q is a letter while the filter is written.
+    assert_eq!(press(&mut state, "/q"), Then::Draw);
     assert!(screen(&mut state).contains("nothing with \"q\" here"));
     press(&mut state, "\x1b/2001:DB8\n");
     let text = screen(&mut state);
@@ -343,18 +343,18 @@ fn a_filter_is_written_kept_and_taken_away() {
 }
 
 #[test]
-fn a_pause_keeps_what_is_shown() {
+fn a_pause_keeps_the_shown_answer() {
     let mut state = state();
     press(&mut state, "p");
-    let wanted = state.wanted();
-    state.hear(Ok(news(wanted.clone(), [501, 400])));
+    let request = state.request();
+    state.receive(Ok(update(request.clone(), [501, 400])));
     let text = screen(&mut state);
     assert!(
         text.contains("PAUSED") && text.contains("  500  "),
         "{text}"
     );
     press(&mut state, " ");
-    state.hear(Ok(news(wanted, [501, 400])));
+    state.receive(Ok(update(request, [501, 400])));
     let text = screen(&mut state);
     assert!(text.contains("live") && text.contains("  501  "), "{text}");
 }
@@ -364,13 +364,13 @@ fn an_address_opens_its_peers_and_esc_goes_back() {
     let mut state = state();
     press(&mut state, "→\n");
     let ip: IpAddr = "10.0.0.2".parse().unwrap();
-    assert_eq!(state.wanted().opened, Some(Opened::Node(ip)));
+    assert_eq!(state.request().opened, Some(Opened::Node(ip)));
     assert!(screen(&mut state).contains("asking …"));
-    hear(&mut state);
+    receive(&mut state);
     let text = drawn(&mut state, (120, 24), true).0.join("\n");
     assert!(
         text.contains("1042 packets (104"),
-        "the window of this answer: {text}"
+        "the window of the answer about the address: {text}"
     );
     for part in [
         "peers of 10.0.0.2 (www.example)",
@@ -381,7 +381,7 @@ fn an_address_opens_its_peers_and_esc_goes_back() {
         assert!(text.contains(part), "{text}");
     }
     press(&mut state, "\x1b");
-    assert_eq!(state.wanted().opened, None);
+    assert_eq!(state.request().opened, None);
     assert!(screen(&mut state).contains("> 10.0.0.1"));
 }
 
@@ -389,8 +389,8 @@ fn an_address_opens_its_peers_and_esc_goes_back() {
 fn the_cursor_stays_on_its_row() {
     let mut state = state();
     press(&mut state, "↓");
-    let wanted = state.wanted();
-    state.hear(Ok(news(wanted, [500, 600])));
+    let request = state.request();
+    state.receive(Ok(update(request, [500, 600])));
     let text = screen(&mut state);
     assert!(
         text.lines().nth(4).unwrap().starts_with("> 2001:db8"),
@@ -399,18 +399,18 @@ fn the_cursor_stays_on_its_row() {
 }
 
 #[test]
-fn an_agent_that_is_gone_is_said_to_be_and_comes_back() {
+fn an_agent_that_does_not_answer_is_reported_until_it_answers_again() {
     let mut state = state();
-    state.hear(Err(anyhow::anyhow!("no agent answers\x1b[2J")));
+    state.receive(Err(anyhow::anyhow!("no agent answers\x1b[2J")));
     let text = screen(&mut state);
     assert!(
         text.contains("GONE") && text.contains("no agent answers\\u{1b}"),
         "{text}"
     );
-    // What was known stays.
+    // The latest answer is still shown.
     assert!(text.contains("10.0.0.1"), "{text}");
-    let wanted = state.wanted();
-    state.hear(Ok(news(wanted, [70, 60])));
+    let request = state.request();
+    state.receive(Ok(update(request, [70, 60])));
     let text = screen(&mut state);
     assert!(
         text.contains("live") && !text.contains("no agent"),
@@ -432,9 +432,9 @@ fn q_and_control_c_quit() {
 fn an_interface_is_chosen() {
     let mut state = state();
     press(&mut state, "i");
-    assert_eq!(state.wanted().interfaces, Chosen::One("eth1".into()));
+    assert_eq!(state.request().interfaces, Chosen::One("eth1".into()));
     press(&mut state, "I7\n");
-    assert_eq!(state.wanted().interfaces, Chosen::One("eth0".into()));
+    assert_eq!(state.request().interfaces, Chosen::One("eth0".into()));
     press(&mut state, "w");
-    assert_eq!(state.wanted().window, WindowName::Last);
+    assert_eq!(state.request().window, WindowName::Last);
 }

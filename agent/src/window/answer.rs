@@ -18,10 +18,10 @@ use crate::traffic::service::filter::ServiceFilter;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FlowEstimate {
     pub estimate: Estimate,
-    /// Traffic in the other direction, if that was asked for.
+    /// Traffic in the other direction, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<Estimate>,
-    /// The known services of it, heaviest first, if they were asked for.
+    /// The known services of this traffic, heaviest first, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<Vec<Row<Service>>>,
 }
@@ -31,11 +31,11 @@ pub struct FlowEstimate {
 pub struct NodeEstimate {
     pub sent: Estimate,
     pub received: Estimate,
-    /// Number of peers it sent to. Of a sample, only peers that were seen.
+    /// Number of peers it sent to. If packets are sampled, only peers of sampled packets.
     pub fan_out: PeerEstimate,
     /// Number of peers it received from.
     pub fan_in: PeerEstimate,
-    /// For what, if that was asked for.
+    /// The services, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<NodeServices>,
 }
@@ -48,7 +48,7 @@ pub enum Answer {
 }
 
 impl Window {
-    /// The answer to a question, with the services of whom it is about.
+    /// The answer to a question, with services unless the question selects some.
     pub fn answer(&self, question: &Question) -> crane_model::Result<Answer> {
         match question {
             Question::Flow {
@@ -94,7 +94,7 @@ impl Window {
         })
     }
 
-    /// Passes on what is known of networks: their names, and the AS of addresses.
+    /// Calls `ask` with the names of networks and the AS of addresses.
     pub(super) fn with_networks<T>(&self, ask: impl FnOnce(&KnownNetworks<'_>) -> T) -> T {
         let sources = self.lookup.sources();
         ask(&KnownNetworks {

@@ -36,7 +36,7 @@ pub struct ConversationKey {
     pub b_name: Option<String>,
     #[serde(flatten)]
     pub info: ConversationInfo,
-    /// For what most of their packets are, if that is known.
+    /// The service of most of their packets, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
 }
@@ -78,7 +78,7 @@ impl Window {
                         *most = sampling.most_of(of).max(*most);
                     }
                 } else if seen.insert(pair) {
-                    // A sketch that cannot answer has no lists at all.
+                    // If a sketch cannot answer, only the known direction counts.
                     let both = both_ways(pair, |pair| sketches.rough_pair(pair));
                     offer(both.map_or(flow, together));
                 }
@@ -113,7 +113,7 @@ impl Window {
         })
     }
 
-    /// The row of a conversation that had so many packets and bytes.
+    /// The row of a conversation with these numbers of packets and bytes.
     pub(super) fn conversation(
         &self,
         pair: Pair,
@@ -132,7 +132,7 @@ impl Window {
         Some(Row::new(key, value))
     }
 
-    /// For what both directions together have most packets.
+    /// The service with most packets of both directions together.
     fn conversation_service(&self, pair: Pair) -> Option<Service> {
         self.sketches.main_service(&[pair, pair.reversed()])
     }
@@ -150,7 +150,7 @@ fn both_ways(
     Ok([flow(pair)?, flow(pair.reversed())?])
 }
 
-/// The sum of both directions. An address that talks to itself has one.
+/// The sum of both directions. Packets from an address to itself have only one direction.
 fn together([there, back]: [Flow<Pair>; 2]) -> Flow<Pair> {
     match there.key == back.key {
         true => there,
@@ -175,7 +175,7 @@ impl ConversationKey {
 impl Key for ConversationKey {
     const REMARK: Option<&'static str> = Some("service");
 
-    /// Without the name of the port: there is no room for it in 80 columns.
+    /// Without the name of the port, for which 80 columns have no room.
     fn remark(&self) -> String {
         let service = self.service.map(|service| service.to_string());
         let service = service.unwrap_or_default();
@@ -224,7 +224,7 @@ impl Value for BothWays {
             Column::optional("rate", 3),
             Column::optional("a → b", 2).in_text(true),
             Column::optional("b → a", 2).in_text(true),
-            // 80 columns are enough for text.
+            // Otherwise text tables do not fit into 80 columns.
             Column::optional("share", 2).in_text(!remark),
             Column::optional("", 1),
         ]

@@ -1,4 +1,4 @@
-//! Exact counts of all pairs of a file, to compare the sketch with.
+//! Exact counts of all pairs of a file, with which the sketch is compared.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::traffic::edge::Pair;
 /// Packets and bytes of every pair.
 #[derive(Default)]
 pub struct ExactCounts {
-    /// The map of the standard library is keyed, so that no capture can slow it down.
+    /// The hash of the standard map is keyed, so a capture cannot be made to cause collisions.
     pairs: HashMap<Pair, (u64, u64)>,
 }
 

@@ -1,7 +1,6 @@
 //! Exact counters for each pair of network names.
 //!
-//! Names are looked up when a batch is stored, once for each end of a pair, however many packets
-//! the pair has in it.
+//! Names are looked up when a batch is stored, once for each end of a pair and not for each packet.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -70,7 +69,7 @@ impl Groups {
             bytes: *bytes,
         };
         let mut groups: Vec<Group> = seen.map(group).collect();
-        // The sort is stable: equal ones keep the order of the configuration.
+        // The sort is stable: equal groups keep the order of the configuration.
         groups.sort_by_key(|group| Reverse(group.packets));
         groups
     }
@@ -94,7 +93,7 @@ mod tests {
     use crate::traffic::slot::Slot;
 
     #[test]
-    fn what_is_counted_between_names_that_stay_stays() {
+    fn counters_between_names_that_remain_are_kept() {
         let names = |given: &[(&str, &str)]| {
             let mut prefixes = Prefixes::new(9);
             for (prefix, name) in given {
@@ -115,7 +114,7 @@ mod tests {
         assert_eq!(seen, [("b", "b", 8), ("b", "other", 6), ("other", "b", 2)]);
     }
 
-    /// Many pairs, again and again, and as many names as there can be.
+    /// Many pairs, each in several batches, and the largest possible number of names.
     #[test]
     fn every_packet_is_counted_once_in_its_group() {
         let mut prefixes = Prefixes::new(255);

@@ -1,4 +1,4 @@
-//! What is known of two addresses, in fields of their own names: `src_asn`, `dst_asn`.
+//! AS, country and host name of two addresses, as fields with a prefix: `src_asn`, `dst_asn`.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ macro_rules! info_of_two {
                 }
             }
 
-            /// What is known of each.
+            /// The information about each address.
             pub fn each(&self) -> [AddressInfo; 2] {
                 [
                     AddressInfo {
@@ -66,13 +66,13 @@ macro_rules! info_of_two {
 }
 
 info_of_two!(
-    /// Of the ends of a pair.
+    /// Information about both ends of a pair.
     PairInfo:
     src_asn src_as_name src_country src_host,
     dst_asn dst_as_name dst_country dst_host
 );
 info_of_two!(
-    /// Of the addresses of a conversation.
+    /// Information about both addresses of a conversation.
     ConversationInfo:
     a_asn a_as_name a_country a_host,
     b_asn b_as_name b_country b_host

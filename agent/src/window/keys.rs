@@ -1,9 +1,9 @@
 //! Keys of rows: pairs, addresses and services in the form in which they are shown.
 //!
 //! Keys are made of real addresses in one place, [`Shown`], so that no list can show an address
-//! that is to be hidden. Where addresses are hidden, no host name is shown or asked for. A network
-//! that stands for its addresses has the AS and the country of its first address; a pseudonym
-//! has none, because they would tell which network it stands for.
+//! that is to be hidden. If addresses are hidden, host names are neither shown nor looked up. A
+//! network shown instead of its addresses has the AS and the country of its first address. A
+//! pseudonym has neither, because they would reveal the network of the real address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::traffic::service::Service;
 pub struct Shown<'a> {
     pub names: Option<&'a Names>,
     pub anonymiser: Option<&'a Anonymiser>,
-    /// What else is known of addresses.
+    /// Databases and host names of addresses.
     pub sources: Arc<Sources>,
 }
 
 impl Shown<'_> {
-    /// Returns what is shown for an address. A network that is shown for its addresses has the name
-    /// of its first address.
+    /// Returns the key that is shown for an address. A network shown instead of its addresses has
+    /// the name of its first address.
     pub fn address(&self, real: IpAddr) -> AddressKey {
         let ip = self.anonymiser.map_or(real, |one| one.show(real));
         let named = if self.joins() { ip } else { real };
@@ -43,7 +43,7 @@ impl Shown<'_> {
         }
     }
 
-    /// What else may be shown of an address.
+    /// AS, country and host name of an address, as far as they may be shown.
     pub fn info(&self, real: IpAddr) -> AddressInfo {
         match self.anonymiser {
             None => self.sources.info(real),
@@ -52,7 +52,8 @@ impl Shown<'_> {
         }
     }
 
-    /// What may be shown of the ends of a question, which are real addresses.
+    /// AS, country and host names of the ends of a question, as far as they may be shown. The
+    /// question has real addresses.
     pub fn ends(&self, ends: &Between) -> PairInfo {
         let info = |end: &Endpoint| match end {
             Endpoint::Address(real) => self.info(*real),
@@ -62,7 +63,7 @@ impl Shown<'_> {
         PairInfo::new(info(&ends.src), info(&ends.dst))
     }
 
-    /// The AS of an address, as far as it may be shown. `None` if no AS may be.
+    /// Returns a function from a real address to its AS. `None` if no AS is known or may be shown.
     pub fn asns(&self) -> Option<impl Fn(IpAddr) -> Option<u32>> {
         let asns = self.sources.databases().asns.as_ref()?;
         let shown = match self.anonymiser {
@@ -72,7 +73,6 @@ impl Shown<'_> {
         Some(move |real| asns.number(shown.map_or(real, |one| one.show(real))))
     }
 
-    /// An AS as it is shown.
     pub fn asn(&self, asn: u32) -> AsnKey {
         AsnKey {
             asn,
@@ -80,7 +80,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Returns what is shown for a pair with its main service.
+    /// Returns the key that is shown for a pair with its main service.
     pub fn pair(&self, real: Pair, service: Option<Service>) -> PairKey {
         let (src, dst) = (self.address(real.src()), self.address(real.dst()));
         PairKey {
@@ -183,7 +183,7 @@ impl Key for AddressKey {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AsnKey {
     pub asn: u32,
-    /// As the database names it.
+    /// Name of the AS in the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_name: Option<String>,
 }

@@ -19,7 +19,7 @@ pub struct Row<K, V = Estimate> {
     pub key: K,
     #[serde(flatten)]
     pub value: V,
-    /// How fast it is now, if that was asked for.
+    /// The current rates, if they were requested.
     #[serde(flatten)]
     pub rates: Option<RowRates>,
 }
@@ -44,7 +44,7 @@ pub struct List<K, V = Estimate> {
     pub incomplete: bool,
 }
 
-/// What a row is about.
+/// The key of a row: a pair, an address, a service.
 pub trait Key: Serialize + DeserializeOwned + Clone {
     /// Title of a text column after the numbers, if there is one.
     const REMARK: Option<&'static str> = None;
@@ -90,7 +90,7 @@ pub trait Value: Serialize + DeserializeOwned + Clone {
     /// is guaranteed.
     fn at_most(&self, by: By) -> u64;
 
-    /// The columns of the numbers; `remark` tells that a text column follows.
+    /// The columns of the numbers. `remark` is true if a text column follows.
     fn columns(numbers: &Numbers, title: &'static str, remark: bool) -> Vec<Column>;
 
     /// One cell for each of these columns.
@@ -124,14 +124,14 @@ impl<K: Key, V: Value> List<K, V> {
         }
     }
 
-    /// Keeps the first `top` rows; the others count among those that are not listed.
+    /// Keeps the first `top` rows. The upper bound for other keys then includes the removed rows.
     pub fn truncate(&mut self, top: usize, by: By) {
         let cut = self.rows.drain(top.min(self.rows.len())..);
         let most = cut.map(|row| row.value.at_most(by)).max().unwrap_or(0);
         self.others_at_most = self.others_at_most.map(|others| others.max(most));
     }
 
-    /// Makes a text table. `title` is over the numbers if there is only one kind.
+    /// Makes a text table. `title` is the title of the number if a row has only one.
     pub fn table(&self, numbers: &Numbers, titles: &[&'static str], title: &'static str) -> Table {
         let remark = K::REMARK.map(|title| Column::optional(title, 1).in_text(true));
         let mut columns: Vec<Column> = titles.iter().map(|title| Column::new(title)).collect();
@@ -231,7 +231,7 @@ impl Value for Estimate {
         vec![
             Column::new("packets"),
             Column::new("bytes"),
-            // Text tables fit into 80 columns.
+            // Otherwise text tables do not fit into 80 columns.
             Column::optional("rate", 3).in_text(!remark),
             Column::optional("share", 2).in_text(true),
             Column::optional("", 1),

@@ -1,22 +1,21 @@
-//! A [`Window`] is a length of time and what is known of its packets: sketches, counts,
-//! times and names. While it is being filled the worker owns it; when it is over it is an
-//! immutable value that any thread may ask. Lists, answers and metrics are functions of
-//! it, whether it is live, of a file or of another run.
+//! A [`Window`] is a period of time with the sketches, counts, times and names of its packets.
+//! The worker owns it while it is being filled. When it is over it is immutable and any thread
+//! may read it. Lists, answers and metrics are computed from it in the same way for a live
+//! capture, a file and a window of another run.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`windows`] | the windows of one interface, and when the next one begins |
 //! | [`run`] | storing batches in them, by one thread or two |
-//! | [`WindowClock`], [`WallWindows`], [`PacketTime`] | what turns them |
-//! | [`lists`], [`list`], [`keys`], [`info`], [`estimate`] | its lists and their rows |
+//! | [`WindowClock`], [`WallWindows`], [`PacketTime`] | when a window ends |
+//! | [`lists`], [`list`], [`keys`], [`info`], [`estimate`] | the lists of a window and their rows |
 //! | [`answer`], [`services`] | answers to questions |
-//! | [`rates`] | how fast everything is now that is known by name |
-//! | [`state`] | its times and totals |
-//! | [`snapshot`], [`view`] | what readers see of all interfaces, and how that is shown |
+//! | [`rates`] | rates of the last seconds, of all keys known by name |
+//! | [`state`] | times and totals of a window |
+//! | [`snapshot`], [`view`] | the published state of all interfaces, and how it is shown |
 //! | [`groups`], [`exact`] | exact counts beside sketches |
 
 pub mod answer;
-mod clock;
 pub mod conversations;
 pub mod estimate;
 pub mod exact;
@@ -38,7 +37,6 @@ pub mod windows;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use clock::WindowClock;
 pub use packet_time::{Assignment, PacketTime};
 pub use wall_windows::WallWindows;
 
@@ -60,15 +58,56 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Until when a window has lasted.
+/// The end of the period that a window covers so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// Its end, because it is over.
+    /// The end of the window, because it is over.
     End,
-    /// Now; it is live and began at this moment.
+    /// Now, because the window is live. It began at this moment.
     Now(Instant),
-    /// Its latest packet, because it is of a file.
+    /// The latest packet, because the packets are from a file.
     Latest,
+}
+
+/// What ends windows: [`WallWindows`] of a live capture, [`PacketTime`] of a file. Neither reads a
+/// clock itself.
+pub enum WindowClock {
+    /// A single window without an end.
+    Never,
+    Wall(WallWindows),
+    Packets(PacketTime),
+}
+
+impl WindowClock {
+    /// Which window a packet belongs to; see [`PacketTime::place`].
+    #[inline]
+    pub fn place(&mut self, time: u64, next: Option<u64>) -> Assignment {
+        match self {
+            Self::Packets(clock) => clock.place(time, next),
+            Self::Wall(_) | Self::Never => Assignment::Current,
+        }
+    }
+
+    /// Whether the window has to end `now` by the wall clock.
+    pub fn is_over(&self, now: Instant) -> bool {
+        matches!(self, Self::Wall(windows) if windows.is_over(now))
+    }
+
+    /// The bounds of the first window. `None` if packets define them.
+    pub fn first(&self) -> Option<Bounds> {
+        match self {
+            Self::Wall(windows) => Some(windows.bounds()),
+            Self::Packets(_) | Self::Never => None,
+        }
+    }
+
+    /// The end of the period that a window being filled covers so far.
+    pub fn until(&self) -> Until {
+        match self {
+            Self::Wall(windows) => Until::Now(windows.began()),
+            Self::Packets(_) | Self::Never => Until::Latest,
+        }
+    }
 }
 
 pub struct Window {
@@ -79,7 +118,7 @@ pub struct Window {
     /// End. `None` if the window never ends.
     pub end: Option<u64>,
     until: Until,
-    /// Time of the latest packet of a file.
+    /// Time of the latest packet, for packets of a file.
     latest: u64,
     /// Nanoseconds of the window in which no agent ran.
     pub unseen: u64,
@@ -89,7 +128,7 @@ pub struct Window {
     pub sketches: Sketches,
     /// Names of networks, if they are configured.
     pub names: Option<Arc<Names>>,
-    /// What else is known of addresses.
+    /// Databases and host names of addresses.
     pub lookup: Arc<Lookup>,
 }
 
@@ -124,7 +163,7 @@ impl Window {
         self.bytes += batch.bytes;
     }
 
-    /// Whether it would end after `time`.
+    /// Whether the window ends after `time`.
     pub fn ends_after(&self, time: u64) -> bool {
         self.end.is_some_and(|end| end > time)
     }
@@ -136,7 +175,7 @@ impl Window {
         self.end = Some(self.latest.min(end).max(self.start));
     }
 
-    /// Makes it an immutable value. A window without an end stays without one.
+    /// Makes the window immutable. A window without an end keeps none.
     pub fn finish(mut self) -> Arc<Self> {
         self.sketches.freeze();
         if self.end.is_some() {
@@ -145,8 +184,8 @@ impl Window {
         Arc::new(self)
     }
 
-    /// When it begins and ends, in nanoseconds since 1970, as far as that is known: not
-    /// before its first packet, and not of a file whose packets have no time.
+    /// Start and end in nanoseconds since 1970. `None` before the first packet defines them, and
+    /// for files whose packets have no time.
     pub fn times(&self) -> (Option<u64>, Option<u64>) {
         let is_dated = self.start != u64::MAX && self.start != NO_TIME;
         (
@@ -155,18 +194,17 @@ impl Window {
         )
     }
 
-    /// Whether it is over.
     pub fn is_complete(&self) -> bool {
         self.until == Until::End
     }
 
-    /// How long it was, or is so far, in seconds.
+    /// Length of the window so far, in seconds.
     pub fn seconds(&self) -> f64 {
         let end = self.end.unwrap_or(u64::MAX);
         let until = match self.until {
             Until::End => end,
             Until::Now(began) => return began.elapsed().as_secs_f64(),
-            // A stray is later than its window.
+            // A packet with a wrong time may be later than its window.
             Until::Latest => self.latest.min(end),
         };
         match self.start {

@@ -4,19 +4,20 @@
 //! skipped. Timestamps may be wrong, and a wrong one must not put the packets after it into a wrong
 //! window:
 //!
-//! - *Ahead*: if a packet would skip a whole window, the next packet decides. If that is at most
-//!   one window earlier, time has really advanced, so a night without packets is skipped. If not,
-//!   the timestamp was wrong and the packet counts in the current window. The last packet of a
-//!   file is believed.
-//! - *Behind*: a packet before the current window counts in it. Only if all packets, for the length
-//!   of a window by their own time, were more than a window behind, the clock has been set back and
-//!   a new window begins. Single packets ahead do not interrupt this.
+//! - *Ahead*: if a packet would skip a whole window, the next packet decides. If that one is at
+//!   most one window earlier, time has advanced, so a night without packets is skipped. Otherwise
+//!   the timestamp was wrong and the packet counts in the current window. The timestamp of the last
+//!   packet of a file is taken as correct.
+//! - *Behind*: a packet before the current window counts in the current window. The clock was set
+//!   back, and a new window begins, only if all packets were more than a window behind, for the
+//!   length of a window by their own timestamps. Single packets ahead do not interrupt this.
 //! - *At the start*: if the second packet is more than a window before the first, the first window
-//!   begins with the second. If the second was wrong, the third and the fourth correct it.
+//!   begins with the second. If the timestamp of the second was wrong, the third and the fourth
+//!   packet correct it.
 //!
-//! So no packet is lost. One that is wrong by more than a window does not affect others; several in
-//! a row that agree, or a clock that is set, put at most the packets of one window into a wrong
-//! one.
+//! So no packet is lost. A single timestamp that is wrong by more than a window does not affect
+//! other packets. Several wrong timestamps in a row that agree, or a clock that is set, put at most
+//! the packets of one window into a wrong window.
 
 use super::{Bounds, nanoseconds};
 use crate::config::length::WindowLength;
@@ -25,11 +26,12 @@ pub struct PacketTime {
     length: u64,
     /// The current window. `None` before the first packet.
     window: Option<Bounds>,
-    /// Earliest of the latest packets, if all of these are more than a window behind.
+    /// Earliest time of the packets that are more than a window behind, since the last packet in
+    /// the window. `None` if there are none.
     behind: Option<u64>,
 }
 
-/// Which window a packet belongs to.
+/// The window that a packet belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assignment {
     Current,
@@ -37,7 +39,7 @@ pub enum Assignment {
     First(Bounds),
     /// A new window, with these bounds.
     Next(Bounds),
-    /// The next packet decides.
+    /// The time of the next packet decides.
     Unknown,
 }
 
@@ -50,8 +52,8 @@ impl PacketTime {
         }
     }
 
-    /// Where the packet of `time` belongs, if the one after it is of time
-    /// `next`. If that is not known and has to be, ask again when it is.
+    /// Returns the window of the packet of `time`. `next` is the time of the packet after it. If
+    /// the result is [`Assignment::Unknown`], call this again when `next` is known.
     #[inline]
     pub fn place(&mut self, time: u64, next: Option<u64>) -> Assignment {
         let Some(Bounds { start, end }) = self.window else {
@@ -77,10 +79,10 @@ impl PacketTime {
         self.place_after(time, earliest)
     }
 
-    /// Where a packet at or after the end of the window belongs.
+    /// Returns the window of a packet at or after the end of the current one.
     fn place_ahead(&mut self, time: u64, end: u64, next: Option<u64>) -> Assignment {
         if end == u64::MAX {
-            return Assignment::Current; // the end of time never comes
+            return Assignment::Current; // no later window can be represented
         }
         if time - end >= self.length {
             match next {
@@ -92,7 +94,7 @@ impl PacketTime {
         Assignment::Next(self.begin(time - (time - end) % self.length))
     }
 
-    /// Where a packet belongs that is behind, as all are since `earliest`.
+    /// Returns the window of a packet that is behind, as are all since the one of `earliest`.
     fn place_after(&mut self, time: u64, earliest: u64) -> Assignment {
         let lasted = time - earliest;
         if lasted < self.length {
@@ -124,8 +126,8 @@ mod tests {
     /// Some day in 2023.
     const NOON: u64 = 1_700_000_000 * SECOND;
 
-    /// The windows of 1 s that packets of these times are counted in: when
-    /// each begins, and the times of its packets.
+    /// The windows of 1 s in which packets of these times are counted: the start of each, and the
+    /// times of its packets.
     fn windows(times: &[u64]) -> Vec<(u64, Vec<u64>)> {
         let mut clock = PacketTime::new(WindowLength::seconds(1));
         let mut windows: Vec<(u64, Vec<u64>)> = Vec::new();
@@ -147,7 +149,7 @@ mod tests {
         windows
     }
 
-    /// How many packets are in the windows, and when these begin.
+    /// The start of each window and its number of packets.
     fn shape(times: &[u64]) -> Vec<(u64, usize)> {
         let windows = windows(times).into_iter();
         windows.map(|(start, times)| (start, times.len())).collect()
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn strays_change_nothing_for_others() {
+    fn single_wrong_timestamps_do_not_affect_other_packets() {
         let mut times = steady(NOON, 40);
         for (at, stray) in [
             (7, NOON + DAY),
@@ -172,7 +174,7 @@ mod tests {
         ] {
             times[at] = stray;
         }
-        // Packet 20 would have begun the third window: the next one does.
+        // Packet 20 would have begun the third window; packet 21 begins it instead.
         let expected: Vec<_> = [10, 11, 9, 10]
             .into_iter()
             .enumerate()
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_costs_nothing_however_few_packets_there_are() {
+    fn gaps_are_skipped_however_few_packets_there_are() {
         let night = NOON + DAY / 3;
         let times = [steady(NOON, 15), steady(night + SECOND / 2, 10)].concat();
         let expected = [
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_stamp_at_the_start_is_put_right() {
+    fn a_wrong_timestamp_at_the_start_is_corrected() {
         let good = steady(NOON, 30);
         let seconds = [NOON, NOON + SECOND, NOON + 2 * SECOND];
         for late in [NOON + DAY, u64::MAX] {
@@ -210,7 +212,7 @@ mod tests {
         let counts = shape(&[&[0], &good[..]].concat());
         let expected = [0].into_iter().chain(seconds).zip([1, 10, 10, 10]);
         assert_eq!(counts, expected.collect::<Vec<_>>());
-        // The second is wrong.
+        // The second timestamp is wrong.
         let mut times = good.clone();
         times[1] = 0;
         let expected = [(0, 2), (NOON, 8), (NOON + SECOND, 10), (seconds[2], 10)];
@@ -218,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_stalls_no_longer_than_a_window() {
+    fn after_the_clock_is_set_back_at_most_one_window_of_packets_is_misplaced() {
         for (back, strays) in [(DAY, false), (DAY, true), (5 * SECOND, false)] {
             let (before, mut after) = (steady(NOON, 15), steady(NOON - back, 45));
             if strays {
-                // They interrupt nothing.
+                // Single packets ahead do not interrupt the detection.
                 (after[3], after[12]) = (NOON + DAY, NOON + 2 * DAY);
             }
             let counts = shape(&[before, after].concat());
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_strays_costs_others_no_more_than_a_window() {
+    fn wrong_timestamps_in_a_row_misplace_at_most_one_window_of_packets() {
         for wrong in [0, NOON - DAY, NOON + DAY, u64::MAX] {
             for run in 2..5 {
                 let mut times = steady(NOON, 60);
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_come_late_turn_nothing() {
+    fn reordered_packets_begin_no_window() {
         let mut times = steady(NOON, 30);
         for pair in times.chunks_exact_mut(2) {
             pair.swap(0, 1);

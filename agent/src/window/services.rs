@@ -22,16 +22,16 @@ const LISTED: usize = 10;
 /// The known services of an address, heaviest first.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct NodeServices {
-    /// Of what it sent.
+    /// Services of packets that it sent.
     pub sent: Vec<Row<Service>>,
-    /// Of what it received.
+    /// Services of packets that it received.
     pub received: Vec<Row<Service>>,
 }
 
-/// What services had, and the pairs that had most of it.
+/// Traffic of one or more services, and the pairs that had most of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServiceEstimate {
-    /// Over all pairs.
+    /// Traffic of all pairs.
     pub estimate: Estimate,
     /// The heaviest pairs, of those that are known by name.
     pub pairs: Vec<Row<PairKey>>,
@@ -42,7 +42,7 @@ pub struct ServiceEstimate {
 }
 
 impl Window {
-    /// The known services of what one end sent to another, heaviest first.
+    /// The known services of the traffic from one end to another, heaviest first.
     pub fn services(&self, ends: &Between) -> crane_model::Result<Vec<Row<Service>>> {
         let flows =
             self.with_networks(|known| self.sketches.services_between(ends, known, LISTED))?;
@@ -62,7 +62,7 @@ impl Window {
         })
     }
 
-    /// What services had, and the `top` pairs that had most of it.
+    /// Traffic of the services of a filter, and the `top` pairs that had most of it.
     pub fn service(
         &self,
         filter: &ServiceFilter,

@@ -1,5 +1,5 @@
-//! The published state of all interfaces. It is immutable and replaced as a whole, so that readers
-//! need not ask the worker.
+//! The published state of all interfaces. It is immutable and replaced as a whole, so readers do
+//! not wait for the worker.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ pub struct Snapshot {
     pub interfaces: Vec<Arc<InterfaceView>>,
     /// Names of networks, if they are configured.
     pub names: Option<Arc<Names>>,
-    /// What else is known of addresses.
+    /// Databases and host names of addresses.
     pub lookup: Arc<Lookup>,
     pub published: Instant,
 }
@@ -25,7 +25,7 @@ pub struct Snapshot {
 pub struct InterfaceView {
     /// Name of the interface or file.
     pub name: String,
-    /// Its counters, which are always up to date.
+    /// Counters of the interface, which the capture continues to update.
     pub tally: Arc<Tally>,
     /// The last complete window.
     pub last: Option<Arc<Window>>,

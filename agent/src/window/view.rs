@@ -10,7 +10,7 @@ use crate::sketches::key::Key;
 use crate::traffic::anonymise::Anonymiser;
 use crate::traffic::edge::Pair;
 
-/// The view that is in force. A reload may replace it.
+/// The view in use. A reload may replace it.
 pub struct CurrentView {
     view: ArcSwap<View>,
 }
@@ -21,12 +21,12 @@ pub struct View {
     pub top: usize,
     /// Pairs of which estimates are exported, without duplicates.
     pub watch: Vec<Pair>,
-    /// Replaces addresses, if that is configured. The key of pseudonyms lives as long as this.
+    /// Replaces addresses, if that is configured. A reload keeps it, and so the key of pseudonyms.
     pub anonymiser: Option<Arc<Anonymiser>>,
 }
 
 impl View {
-    /// The view that is configured.
+    /// The view of this configuration, with a new key for pseudonyms.
     pub fn new(config: &config::Export) -> anyhow::Result<Self> {
         let anonymiser = match config.anonymise {
             Anonymise::None => None,

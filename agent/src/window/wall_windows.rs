@@ -1,16 +1,16 @@
 //! Windows that end at multiples of their length by the wall clock, so that windows of all
-//! interfaces and hosts have the same bounds and sixty minutes are an hour.
+//! interfaces and hosts have the same bounds, and sixty windows of a minute are exactly one hour.
 //!
-//! The wall clock defines when a window shall end; from then on the monotonic clock counts. The
-//! window is ended when the worker next checks the time, and packets that are in the ring at that
-//! moment belong to it. The recorded bounds are the nominal multiples, not the time of that check.
-//! The first window is short.
+//! When a window begins, the wall clock defines its end, and the monotonic clock measures the time
+//! until then. The window is ended when the worker next checks the time, and packets that are in
+//! the ring at that moment belong to it. The recorded bounds are the nominal multiples, not the
+//! time of that check. The first window is shorter than the others.
 //!
 //! After a step of the wall clock the next window begins at the new time and is shortened, so that
 //! it ends at a multiple again. So no window is lost or longer than its length, and no packet is
-//! counted in two. Whole windows during which the worker was delayed are skipped. The monotonic
-//! clock does not advance while the machine is suspended, so a suspension counts as a step of the
-//! wall clock.
+//! counted in two windows. Whole windows during which the worker was delayed are skipped. The
+//! monotonic clock does not advance while the machine is suspended, so a suspension counts as a
+//! step of the wall clock.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use super::{Bounds, nanoseconds};
 use crate::config::length::WindowLength;
 
 /// Both clocks are read one after the other, and the machine may be busy in between. So differences
-/// up to this many nanoseconds are not taken for a step.
+/// up to this many nanoseconds do not count as a step.
 const NOT_A_STEP: u64 = 100_000_000;
 
 pub struct WallWindows {
@@ -84,12 +84,12 @@ impl WallWindows {
         let expected = self.bounds.end.saturating_add(late);
         let tolerated = NOT_A_STEP.min(self.length / 4);
         let start = match wall.abs_diff(expected) <= tolerated {
-            // Windows that have passed meanwhile are skipped.
+            // Windows that have passed in the meantime are skipped.
             true => self.bounds.end + late / self.length * self.length,
             false => wall,
         };
         let end = next_multiple(start, self.length);
-        // Never longer than its length, even if the clock is a little behind.
+        // The window is never longer than its length, even if the clock is slightly behind.
         let left = end.saturating_sub(wall).min(self.length);
         self.began = now;
         self.deadline = now + Duration::from_nanos(left);
@@ -112,11 +112,12 @@ mod tests {
     /// A full hour of some day in 2023.
     const NOON: u64 = 472_222 * 3600 * SECOND;
 
-    /// A turn: when, after how many milliseconds of the window, and the next window.
+    /// The end of a window: its time and the length of the window in milliseconds, and the next
+    /// window.
     type Turn = (u64, u64, Bounds);
 
-    /// Turns of windows of 60 s when the worker looks at these milliseconds since the
-    /// start, and what the wall clock says then.
+    /// The ends of windows of 60 s if the worker checks the time at these milliseconds since the
+    /// start, each with the time of the wall clock.
     fn turns(looks: impl IntoIterator<Item = (u64, u64)>) -> Vec<Turn> {
         let mut looks = looks.into_iter().peekable();
         let origin = Instant::now();
@@ -140,14 +141,14 @@ mod tests {
 
     #[test]
     fn windows_end_at_multiples_of_their_length() {
-        // 20 s before the full hour; looks are every 50 ms and a little late.
+        // 20 s before the full hour. The time is checked every 50 ms, so a little after each end.
         let start = NOON - 20 * SECOND + 7_000_000;
         let wall = |at: u64| start + at * 1_000_000;
         let turns = turns((0..=200_000).step_by(50).map(|at| (at, wall(at))));
         let windows: Vec<Bounds> = turns.iter().map(|(.., bounds)| *bounds).collect();
         let nominal = |n: u64| bounds(NOON + n * MINUTE, NOON + (n + 1) * MINUTE);
         assert_eq!(windows, [nominal(0), nominal(1), nominal(2), nominal(3)]);
-        assert_eq!(turns[0].1, 20_000, "the first is short");
+        assert_eq!(turns[0].1, 20_000, "the first window is shorter");
         assert!(turns[1..].iter().all(|turn| turn.1 == 60_000));
     }
 
@@ -172,7 +173,7 @@ mod tests {
             assert_eq!(
                 (turns[0].0, turns[1].0),
                 (60_000, 120_000),
-                "as if it was not set"
+                "windows before the step are not affected"
             );
             let (_, _, short) = turns[1];
             let set = (NOON + 2 * MINUTE).saturating_add_signed(step);
@@ -188,12 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn a_late_look_changes_no_bounds_and_missed_windows_are_left_out() {
+    fn a_late_check_changes_no_bounds_and_missed_windows_are_skipped() {
         let looks = [0, 60_030, 120_010, 179_999, 180_040];
         let looks = looks.map(|at| (at, NOON + at * 1_000_000));
         let found: Vec<u64> = turns(looks).iter().map(|(.., b)| b.start).collect();
         assert_eq!(found, [1, 2, 3].map(|n| NOON + n * MINUTE));
-        // Held up for more than two windows.
+        // The worker is delayed for more than two windows.
         let origin = Instant::now();
         let mut windows = WallWindows::new(WindowLength::seconds(60), origin, NOON);
         let late = 200 * SECOND;
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_another_run_ends_when_it_would_have() {
+    fn a_resumed_window_ends_at_its_nominal_end() {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
         let wall = NOON + 25 * SECOND;

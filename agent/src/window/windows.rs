@@ -30,7 +30,7 @@ const WHOLE: u64 = 0;
 /// packets are stored in the next one.
 pub type OnTurn = Arc<dyn Fn(&str, &Arc<Window>, &Arc<Tally>) + Send + Sync>;
 
-/// Whether a window was reported in the run before, by its interface and its start.
+/// Returns whether the previous run reported the window of this interface with this start.
 pub type WasTold = Box<dyn Fn(&str, u64) -> bool + Send>;
 
 pub struct Options {
@@ -44,11 +44,11 @@ pub struct Options {
     pub budget: Budget,
     /// Names of networks to count by, if they are configured.
     pub names: Option<Arc<Names>>,
-    /// What else is known of addresses.
+    /// Databases and host names of addresses.
     pub lookup: Arc<Lookup>,
-    /// Whether a window over all packets is kept, too.
+    /// Whether to keep a window over all packets in addition.
     pub whole: bool,
-    /// Whether all pairs are also counted exactly.
+    /// Whether to count all pairs exactly in addition.
     pub exact: bool,
     pub on_turn: Option<OnTurn>,
 }
@@ -58,7 +58,7 @@ pub struct Windows {
     interface: String,
     pub(super) current: Window,
     last: Option<Arc<Window>>,
-    /// The window over all packets, if the current one is not that.
+    /// The window over all packets, if the current window is another one.
     pub(super) whole: Option<Window>,
     pub(super) exact: Option<ExactCounts>,
     on_turn: Option<OnTurn>,
@@ -97,12 +97,12 @@ pub struct Ended {
     /// Name of the interface or file.
     pub name: String,
     pub tally: Arc<Tally>,
-    /// All packets of a file; of an interface its last window.
+    /// The window over all packets of a file, or the last window of an interface.
     pub whole: Arc<Window>,
     pub figures: Arc<Figures>,
     /// Exact counts of all pairs, if they were requested.
     pub exact: Option<ExactCounts>,
-    /// What readers see from now on.
+    /// The final state, which readers see from now on.
     pub view: Arc<InterfaceView>,
 }
 
@@ -161,7 +161,7 @@ impl Windows {
         &self.current
     }
 
-    /// The window before it.
+    /// The last complete window.
     pub fn last(&self) -> Option<&Arc<Window>> {
         self.last.as_ref()
     }
@@ -170,7 +170,7 @@ impl Windows {
         &self.clock
     }
 
-    /// Number of windows that have begun. If it changes, so has the last window.
+    /// Number of windows that have begun. The last window changes when this number changes.
     pub fn begun(&self) -> u64 {
         self.begun
     }
@@ -196,7 +196,7 @@ impl Windows {
         windows.map(|window| window.sketches.memory_bytes()).sum()
     }
 
-    /// Returns the packet that was held back, which has to be stored first.
+    /// Returns the packet that was held back. It has to be stored before later packets.
     pub fn take_held(&mut self) -> Option<Edge> {
         self.held.take()
     }
@@ -208,8 +208,8 @@ impl Windows {
         Ok(usize::from(self.held.is_some()))
     }
 
-    /// Stores packets in the windows they belong to. `after` is the time of the next packet; as
-    /// long as that is not known, the last packet may be held back.
+    /// Stores packets in the windows they belong to. `after` is the time of the packet after them.
+    /// If it is not known, the last packet may be held back.
     fn store_before(
         &mut self,
         run: &mut Run,
@@ -274,7 +274,7 @@ impl Windows {
         self.turn(next)
     }
 
-    /// Ends the window early and stores the following packets in another way.
+    /// Ends the window early and stores the following packets with other settings.
     pub fn renew(&mut self, renewal: Renewal) -> anyhow::Result<()> {
         let (now, wall) = (Instant::now(), wall_clock());
         self.cut_at(now);
@@ -297,7 +297,7 @@ impl Windows {
         }
     }
 
-    /// Counts traffic between networks by other names.
+    /// Replaces the names of networks between which traffic is counted.
     pub fn rename(&mut self, names: Option<Arc<Names>>) {
         self.names.clone_from(&names);
         self.current.names.clone_from(&names);
@@ -357,11 +357,11 @@ impl Windows {
         Ok(())
     }
 
-    /// Starts again with empty windows that follow the wall clock. Returns how many packets were in
-    /// the previous ones.
+    /// Starts again with empty windows, if windows follow the wall clock. Returns how many packets
+    /// the discarded windows had.
     pub fn reset(&mut self) -> anyhow::Result<u64> {
         let dropped = self.current.packets + self.last.as_ref().map_or(0, |last| last.packets);
-        // Inconsistent windows are not passed on.
+        // The discarded windows may be inconsistent, so they are not reported.
         let on_turn = self.on_turn.take();
         let now = Instant::now();
         self.cut_at(now);
@@ -375,8 +375,9 @@ impl Windows {
     fn turn(&mut self, bounds: Bounds) -> anyhow::Result<()> {
         // Releases memory before the next window needs it.
         self.last = None;
-        // Packets that are stored now may have been skipped earlier, but not before the start of
-        // the window that has ended. Files are read far ahead.
+        // Packets of the next window may already have been skipped by the sampling before this
+        // moment, but not before the window that ends now began. Files are read far ahead, so
+        // their count starts at 0.
         let unsampled = match self.clock {
             WindowClock::Wall(_) => self.tally.ignored(Ignored::Sampled),
             _ => 0,
@@ -401,20 +402,20 @@ impl Windows {
         Ok(())
     }
 
-    /// Does not report windows that end from now on.
+    /// Stops reporting windows that end from now on.
     pub fn forget_listener(&mut self) {
         self.on_turn = None;
     }
 
-    /// Ends the current window after the last packet. Returns how many packets that were held back
-    /// were stored.
+    /// Ends the current window after the last packet, and stores the packet that was held back, if
+    /// any. Returns the number of such packets.
     pub fn close(&mut self) -> anyhow::Result<u64> {
         let held = self.held.take();
         if let Some(edge) = held {
             let mut run = Run::default();
             Slot::write(&edge, &mut run.slots);
             run.end_batch();
-            // No packet follows, so its own time decides.
+            // No packet follows, so the timestamp is taken as correct.
             self.store_before(&mut run, Some(edge.time), &mut || {})?;
         }
         match (&self.clock, self.current.end) {

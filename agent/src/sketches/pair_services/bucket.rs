@@ -1,4 +1,4 @@
-//! Buckets of entries: a pair, one of its services, and what was counted of both.
+//! Buckets of entries: a pair, one of its services, and the counts of these.
 
 use std::array;
 
@@ -8,7 +8,7 @@ use super::MOST;
 use crate::traffic::batch::Part;
 use crate::traffic::service::{self, Service};
 
-/// Entries of a bucket.
+/// Number of entries of a bucket.
 pub const WAYS: usize = 8;
 
 /// Bits of the packets of an entry, below those of its service.
@@ -17,24 +17,24 @@ const MOST_PACKETS: u64 = (1 << PACKET_BITS) - 1;
 /// Bits of the bytes of an entry, below the code of its inherited packets.
 const BYTE_BITS: u32 = 48;
 const MOST_BYTES: u64 = (1 << BYTE_BITS) - 1;
-/// Binary digits that the code of a number keeps.
+/// Significant bits that the code of a number keeps.
 const KEPT: u32 = 11;
 
-/// What is known of one service of a pair.
+/// One service of a pair with its counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
     pub service: Service,
-    /// Packets counted for this service, and those that it inherited.
+    /// Packets counted for this service, plus the inherited ones.
     pub packets: u64,
-    /// Packets counted for the service whose place it took. They may have been its own, if
-    /// it had a place before. Rounded up.
+    /// Packets of the entry that this one replaced, rounded up. Some may have been of this service,
+    /// if it had an entry before.
     pub inherited: u64,
     /// Bytes counted for this service.
     pub bytes: u64,
 }
 
 impl Known {
-    /// A service whose first packets these are.
+    /// A new entry with the first packets of a service.
     pub fn new(part: Part) -> Self {
         Self {
             service: part.service,
@@ -44,12 +44,12 @@ impl Known {
         }
     }
 
-    /// Packets that certainly were of this service.
+    /// Packets that certainly belong to this service.
     pub fn counted(&self) -> u64 {
         self.packets.saturating_sub(self.inherited)
     }
 
-    /// Whether its bytes are all that were counted, and not only the most that an entry holds.
+    /// Whether all bytes were counted. An entry counts bytes only up to a limit.
     pub fn has_all_bytes(&self) -> bool {
         self.bytes < MOST_BYTES
     }
@@ -60,7 +60,7 @@ impl Known {
 fn code(number: u64) -> u64 {
     let shift = (u64::BITS - number.leading_zeros()).saturating_sub(KEPT);
     let rounded = (number + ((1 << shift) - 1)) >> shift;
-    // Rounding up may have made a digit more: that is the next power of two.
+    // Rounding up may have added a bit: the result is then the next power of two.
     let shift = u64::from(shift);
     if shift == 0 {
         rounded
@@ -76,8 +76,7 @@ fn number(code: u64) -> u64 {
     }
 }
 
-/// Entries that may stand in each other's place. The names stand together, because most of a
-/// search reads nothing else.
+/// A set of entries. The names are stored together, because a search reads little else.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub struct Bucket<N> {
@@ -101,7 +100,7 @@ impl<N: Name> Bucket<N> {
         self.counts[at][0] & MOST_PACKETS == 0
     }
 
-    /// Where an entry is.
+    /// The position of an entry.
     #[inline]
     pub fn find(&self, name: &N, service: Service) -> Option<usize> {
         let code = u64::from(service.code());
@@ -112,7 +111,7 @@ impl<N: Name> Bucket<N> {
         })
     }
 
-    /// Reads it, so that it is in the cache when it is needed.
+    /// Reads the bucket, so that it is in the cache when it is needed.
     #[inline]
     pub fn touch(&self) -> u64 {
         self.names[0].words()[0] ^ self.counts[WAYS - 1][1]
@@ -135,11 +134,11 @@ impl<N: Name> Bucket<N> {
         self.counts[at] = [head, inherited << BYTE_BITS | known.bytes.min(MOST_BYTES)];
     }
 
-    /// Frees the entries of a name.
-    pub fn free(&mut self, is_meant: impl Fn(&N) -> bool) -> usize {
+    /// Frees the entries whose names match. Returns their number.
+    pub fn free(&mut self, matches: impl Fn(&N) -> bool) -> usize {
         let mut freed = 0;
         for at in 0..WAYS {
-            if !self.is_free(at) && is_meant(&self.names[at]) {
+            if !self.is_free(at) && matches(&self.names[at]) {
                 self.names[at] = N::default();
                 self.counts[at] = [0; 2];
                 freed += 1;
@@ -168,18 +167,18 @@ impl<N: Name> Bucket<N> {
         (0..WAYS).find(|at| self.is_free(*at))
     }
 
-    /// All of it as words, for a saved state.
+    /// The bucket as words, for a saved state.
     pub fn words(&self) -> impl Iterator<Item = u64> {
         let names = self.names.iter().flat_map(|name| name.words().to_vec());
         names.chain(self.counts.as_flattened().iter().copied())
     }
 
-    /// How many words it has.
+    /// Number of words of a saved bucket.
     pub fn length() -> usize {
         WAYS * (N::default().words().len() + 2)
     }
 
-    /// The bucket of saved words, if they can be one.
+    /// The bucket of saved words. `None` if they are invalid.
     pub fn of_words(words: &[u64]) -> Option<Self> {
         let (names, counts) = words.split_at_checked(words.len().checked_sub(2 * WAYS)?)?;
         let length = N::default().words().len();
@@ -244,7 +243,7 @@ mod tests {
     use crane_model::name::{Narrow, Wide};
 
     #[test]
-    fn codes_round_up_by_little() {
+    fn codes_round_up_by_less_than_one_part_in_1024() {
         let numbers = (0..5000).chain((10..PACKET_BITS).flat_map(|bits| {
             let power = 1u64 << bits;
             [power - 1, power, power + 1, power + power / 3]
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_weighs_24_bytes_or_48_and_holds_what_it_was_given() {
+    fn an_entry_has_24_or_48_bytes_and_keeps_its_values() {
         assert_eq!(size_of::<Bucket<Narrow>>(), WAYS * 24);
         assert_eq!(size_of::<Bucket<Wide>>(), WAYS * 48);
         let mut bucket = Bucket::<Narrow>::default();

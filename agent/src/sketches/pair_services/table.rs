@@ -1,4 +1,4 @@
-//! The entries of pairs with names of one length, in two buckets a pair.
+//! The entries of pairs with names of one length. Each pair has two buckets.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use super::bucket::{Bucket, Known, Record};
 use crate::sketches::parts::{put, take};
 use crate::traffic::batch::Part;
 
-/// The table. See the head of this file.
+/// A table of entries.
 #[derive(Default)]
 pub struct Table<N> {
     buckets: Vec<Bucket<N>>,
@@ -19,16 +19,17 @@ pub struct Table<N> {
 /// Where an entry is: bucket and position.
 type Place = (usize, usize);
 
-/// What there is in the buckets of a pair.
+/// The entries in the two buckets of a pair.
 struct Found {
-    /// Entries of the pair.
+    /// Number of entries of the pair.
     own: usize,
-    /// Whether one of them inherited packets.
+    /// Whether an entry of the pair inherited packets.
     has_inherited: bool,
-    /// The one with the fewest packets.
+    /// The entry of the pair with the fewest packets.
     fewest: Option<(u64, Place)>,
-    /// The one of other pairs with the fewest packets.
+    /// The entry of another pair with the fewest packets.
     lightest: Option<(u64, Place)>,
+    /// Entries in use in each bucket.
     taken: [usize; 2],
 }
 
@@ -38,7 +39,7 @@ impl<N: Name + Hash> Table<N> {
     /// Bytes of the first table.
     pub const FIRST: usize = 4 * Self::BUCKET;
 
-    /// The two buckets of a pair; there must be any. They may be the same.
+    /// The two buckets of a pair, which may be the same. The table must not be empty.
     #[inline]
     fn homes(&self, id: u64) -> [usize; 2] {
         let buckets = self.buckets.len() as u64;
@@ -55,7 +56,7 @@ impl<N: Name + Hash> Table<N> {
         self.buckets[one].touch() ^ self.buckets[other].touch()
     }
 
-    /// Counts packets of a pair and a service that have an entry; whether they have.
+    /// Counts packets of a pair and a service. Returns false if they have no entry.
     #[inline]
     pub fn add(&mut self, name: &N, id: u64, part: Part) -> bool {
         if self.buckets.is_empty() {
@@ -103,17 +104,18 @@ impl<N: Name + Hash> Table<N> {
         found
     }
 
-    /// Makes an entry for a service that its pair has none for, in a free place, or in that of
-    /// the one of its pair with the fewest packets. Returns false, and changes nothing, if
-    /// there is no free place.
+    /// Makes an entry for a service of a pair that has none: in a free place, or instead of the
+    /// entry of the pair with the fewest packets. Returns false, and changes nothing, if neither is
+    /// possible.
     pub fn insert(&mut self, name: N, id: u64, part: Part) -> bool {
         if self.buckets.is_empty() {
             return false;
         }
         let homes = self.homes(id);
         let found = self.find(&name, homes);
-        // If a service lost its place, its packets are a part of those of another entry: only
-        // whoever inherits as many is certain to have had no more than its entry says.
+        // If an entry of the pair was replaced, its packets are part of those of another entry, and
+        // this service may have had some of them. Its entry is a valid upper bound only if it
+        // inherits the packets of an entry.
         if let Some((packets, (bucket, at))) = found.fewest
             && (found.own == MOST || found.has_inherited)
         {
@@ -134,8 +136,8 @@ impl<N: Name + Hash> Table<N> {
         vacancy.is_some()
     }
 
-    /// Puts an entry in the place of the lightest one of other pairs, with the probability
-    /// that makes it as likely for each packet of this one.
+    /// Replaces the lightest entry of other pairs, with a probability of the packets of the new
+    /// entry divided by those of both.
     pub fn replace_lightest(&mut self, name: N, id: u64, part: Part, random: u64) {
         if self.buckets.is_empty() {
             return;
@@ -156,21 +158,21 @@ impl<N: Name + Hash> Table<N> {
             let homes = self.homes(id(&name));
             let taken = homes.map(|home| self.buckets[home].entries().count());
             let emptier = homes[usize::from(taken[1] < taken[0])];
-            // One that has no place is not recorded any more.
+            // An entry without a free place is dropped, and its packets become unrecorded.
             if let Some(at) = self.buckets[emptier].vacancy() {
                 self.buckets[emptier].set(at, name, known);
             }
         }
     }
 
-    /// Forgets all pairs but these.
+    /// Removes all pairs except these.
     pub fn keep(&mut self, names: HashSet<N>) {
         for bucket in &mut self.buckets {
             bucket.free(|name| !names.contains(name));
         }
     }
 
-    /// Forgets a pair.
+    /// Removes a pair.
     pub fn forget(&mut self, name: &N, id: u64) {
         if !self.buckets.is_empty() {
             for home in self.homes(id) {
@@ -179,7 +181,7 @@ impl<N: Name + Hash> Table<N> {
         }
     }
 
-    /// What is known of a pair.
+    /// The services of a pair.
     pub fn record(&self, name: &N, id: u64) -> Record {
         let mut record = Record::default();
         if self.buckets.is_empty() {
@@ -210,11 +212,11 @@ impl<N: Name + Hash> Table<N> {
         }
     }
 
-    /// Takes a saved table off the front; none if it cannot be one.
+    /// Takes a saved table from the front. `None` if it is invalid.
     pub fn load(state: &mut &[u8]) -> Option<Self> {
         let buckets = usize::try_from(take(state)?).ok()?;
         let length = Bucket::<N>::length();
-        // Nothing is allocated for what cannot be there.
+        // A wrong number of buckets must not cause a large allocation.
         if buckets > state.len() / (8 * length) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The table alone: what has an entry, and what an entry says.
+//! The table without a sketch: which services have an entry, and the counts of entries.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ fn count<N: Kind>(services: &mut PairServices, name: N, port: u16, packets: u64)
     services.count(name, arrival.id, part);
 }
 
-/// Service, packets that are certain and that are possible, bytes; heaviest first.
+/// Service, certain packets, possible packets and bytes; heaviest first.
 fn found(services: &PairServices, name: &AnyName) -> Vec<(u16, u64, u64, u64)> {
     let record = services.of(name);
     let row = |known: &Known| {
@@ -46,7 +46,7 @@ fn found(services: &PairServices, name: &AnyName) -> Vec<(u16, u64, u64, u64)> {
 }
 
 #[test]
-fn three_services_are_exact_and_a_fourth_takes_the_place_of_the_lightest() {
+fn three_services_are_exact_and_a_fourth_replaces_the_lightest() {
     let mut table = services(64 << 10);
     let pair: Wide = [1, 2, 3, 4];
     for (port, packets) in [(22, 100), (80, 10), (443, 50), (80, 5)] {
@@ -59,7 +59,7 @@ fn three_services_are_exact_and_a_fourth_takes_the_place_of_the_lightest() {
     ];
     assert_eq!(found(&table, &pair.any()), three);
     assert_eq!(table.of(&pair.any()).unlisted(), 0);
-    // It comes late, with nine tenths of all packets.
+    // The fourth service comes last, with nine tenths of all packets.
     for _ in 0..1485 {
         count(&mut table, pair, 53, 1);
     }
@@ -71,7 +71,7 @@ fn three_services_are_exact_and_a_fourth_takes_the_place_of_the_lightest() {
     assert_eq!(found(&table, &pair.any()), four);
     let record = table.of(&pair.any());
     assert_eq!((record.packets(), record.unlisted()), (1650, 15));
-    // The one that went comes back: it may have had what it inherits, and no more.
+    // The replaced service comes back: it may have had the packets that it inherits, and no more.
     count(&mut table, pair, 80, 1);
     assert_eq!(found(&table, &pair.any())[2], (80, 1, 51, 100));
     assert_eq!(table.of(&pair.any()).packets(), 1651);
@@ -80,7 +80,7 @@ fn three_services_are_exact_and_a_fourth_takes_the_place_of_the_lightest() {
 }
 
 #[test]
-fn a_scan_of_all_ports_costs_three_entries() {
+fn a_scan_of_all_ports_takes_three_entries() {
     let mut table = services(16 << 10);
     for pair in 0..400u64 {
         count(&mut table, [pair], 443, 1);
@@ -96,7 +96,7 @@ fn a_scan_of_all_ports_costs_three_entries() {
 }
 
 #[test]
-fn heavy_pairs_that_come_late_have_their_services_in_a_full_table() {
+fn heavy_pairs_that_come_late_get_entries_in_a_full_table() {
     let memory = 16 << 10;
     let mut table = services(memory);
     for pair in 0..100_000u64 {
@@ -121,7 +121,7 @@ fn heavy_pairs_that_come_late_have_their_services_in_a_full_table() {
     let mut again = services(memory);
     assert!(again.load(&state) && again.save() == state);
     for pair in 0..1000u64 {
-        // Random numbers go on as well.
+        // The sequence of random numbers continues as well.
         count(&mut table, [pair], 8080, 1);
         count(&mut again, [pair], 8080, 1);
     }
@@ -135,7 +135,7 @@ fn heavy_pairs_that_come_late_have_their_services_in_a_full_table() {
 }
 
 #[test]
-fn a_batch_gives_every_packet_to_its_service() {
+fn a_batch_counts_every_packet_for_its_service() {
     let mut batch = Batch::default();
     let mut truth: HashMap<(Pair, Service), (u64, u64)> = HashMap::new();
     let mut slots = Vec::new();
@@ -194,5 +194,5 @@ fn a_batch_gives_every_packet_to_its_service() {
         let true_packets = truth.get(&(Pair::of_name(name), known.service)).unwrap().0;
         assert!((known.counted()..=known.packets).contains(&true_packets));
     }
-    assert_eq!(sum, 27_000, "none is lost");
+    assert_eq!(sum, 27_000, "no packet is missing");
 }

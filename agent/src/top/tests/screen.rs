@@ -1,10 +1,10 @@
-//! What fills the screen: scrolling, rates, several interfaces, what is in no row, the mouse.
+//! Scrolling, rates, several interfaces, filters that match no row, and the mouse.
 
 use super::*;
 
-/// Rows with rates, more than there is room for.
+/// Takes an answer with `count` rows with rates.
 fn many(state: &mut State, count: u64) {
-    let mut news = news(state.wanted(), [500, 400]);
+    let mut update = update(state.request(), [500, 400]);
     let rows = (0..count).map(|n| {
         let rate = |bits: u64| json!({"packets_per_second": 1.0, "bits_per_second": bits});
         let rates = json!({"rate_2s": rate(1000 * n), "rate_10s": null});
@@ -13,8 +13,8 @@ fn many(state: &mut State, count: u64) {
     });
     let hitters =
         json!({"interface": "eth0", "window": "current", "pairs": rows.collect::<Vec<_>>()});
-    news.hitters = vec![serde_json::from_value(with(hitters, window())).unwrap()];
-    state.hear(Ok(news));
+    update.hitters = vec![serde_json::from_value(with(hitters, window())).unwrap()];
+    state.receive(Ok(update));
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn a_list_fills_the_screen_and_scrolls() {
         rows == 45 && chosen == 44 && last.ends_with("row 100 of 100"),
         "{first} {last}"
     );
-    assert_eq!(state.wanted().rows, 500, "the end of all there are");
-    // Up on the screen the cursor moves, not the rows.
+    assert_eq!(state.request().rows, 500, "all rows are requested");
+    // Key up moves the cursor; the rows are not scrolled.
     key(&mut state, KeyCode::Up);
     let (_, chosen, again, _) = shown(&mut state);
     assert!(chosen == 43 && again == first, "{again}");
@@ -66,18 +66,18 @@ fn a_list_fills_the_screen_and_scrolls() {
 }
 
 #[test]
-fn as_many_rows_are_asked_for_as_there_is_room_for_and_more_to_scroll_to() {
+fn the_number_of_requested_rows_depends_on_the_size_of_the_screen() {
     let mut state = state();
     drawn(&mut state, (80, 24), true);
-    assert_eq!(state.wanted().rows, 50);
+    assert_eq!(state.request().rows, 50);
     drawn(&mut state, (80, 200), true);
-    assert_eq!(state.wanted().rows, 400);
+    assert_eq!(state.request().rows, 400);
     press(&mut state, "/x");
-    assert_eq!(state.wanted().rows, 500, "all are searched");
+    assert_eq!(state.request().rows, 500, "all rows are searched");
 }
 
 #[test]
-fn an_order_by_rate_is_asked_for_and_bars_are_of_it() {
+fn an_order_by_rate_is_requested_and_bars_show_the_rate() {
     let mut state = state();
     many(&mut state, 3);
     let wide = |state: &mut State| drawn(state, (120, 24), true).0.join("\n");
@@ -89,7 +89,7 @@ fn an_order_by_rate_is_asked_for_and_bars_are_of_it() {
     assert!(text.lines().nth(4).unwrap().contains("10.2.0.0 "), "{text}");
     for _ in 0..20 {
         press(&mut state, "s");
-        if state.wanted().order == Order::Rate(Period::TwoSeconds) {
+        if state.request().order == Order::Rate(Period::TwoSeconds) {
             break;
         }
     }
@@ -116,12 +116,12 @@ fn an_order_by_rate_is_asked_for_and_bars_are_of_it() {
 }
 
 #[test]
-fn what_is_in_no_row_is_asked_of_the_agent() {
+fn the_agent_is_asked_about_a_filter_that_matches_no_row() {
     let mut state = state();
     press(&mut state, "/10.98.3.77");
-    assert_eq!(state.wanted().missing.as_deref(), Some("10.98.3.77"));
+    assert_eq!(state.request().missing.as_deref(), Some("10.98.3.77"));
     assert!(screen(&mut state).contains("asking the agent"));
-    hear(&mut state);
+    receive(&mut state);
     let text = screen(&mut state);
     for part in [
         "10.98.3.77 (www.example) is in no row",
@@ -133,17 +133,17 @@ fn what_is_in_no_row_is_asked_of_the_agent() {
     }
     press(&mut state, "\n\n");
     let ip = "10.98.3.77".parse().ok();
-    assert_eq!(state.wanted().opened, ip.map(Opened::Node));
-    // What a row has, or what cannot be asked, is not asked.
+    assert_eq!(state.request().opened, ip.map(Opened::Node));
+    // The agent is not asked if a row matches, or if the text is no question.
     for text in ["10.0.0.1", "office", "10.98.3."] {
         let mut state = self::state();
         press(&mut state, &format!("/{text}"));
-        assert_eq!(state.wanted().missing, None, "{text}");
+        assert_eq!(state.request().missing, None, "{text}");
     }
     for text in ["10.9.0.0/16", "10.9.0.1 10.9.0.2", "10.9.0.1,*", "as64496"] {
         let mut state = self::state();
         press(&mut state, &format!("/{text}"));
-        assert_eq!(state.wanted().missing.as_deref(), Some(text));
+        assert_eq!(state.request().missing.as_deref(), Some(text));
     }
 }
 
@@ -151,8 +151,8 @@ fn what_is_in_no_row_is_asked_of_the_agent() {
 fn all_interfaces_are_in_one_view_and_nothing_is_added_up() {
     let mut state = state();
     press(&mut state, "a");
-    assert_eq!(state.wanted().interfaces, Chosen::All);
-    hear(&mut state);
+    assert_eq!(state.request().interfaces, Chosen::All);
+    receive(&mut state);
     let wide = drawn(&mut state, (120, 24), true).0.join("\n");
     assert!(
         wide.contains("all interfaces (2)") && wide.contains("not added up: eth0"),
@@ -164,15 +164,15 @@ fn all_interfaces_are_in_one_view_and_nothing_is_added_up() {
         };
         assert_eq!(wide.lines().filter(|line| row(line)).count(), 1, "{wide}");
     }
-    // Peers are those on the interface of the row.
+    // Peers are shown for the interface of the row.
     press(&mut state, "↓\n");
-    let wanted = state.wanted();
-    assert_eq!(wanted.interfaces, Chosen::One("eth1".into()));
-    assert!(wanted.opened.is_some());
+    let request = state.request();
+    assert_eq!(request.interfaces, Chosen::One("eth1".into()));
+    assert!(request.opened.is_some());
 }
 
 #[test]
-fn the_wheel_scrolls_and_a_click_chooses_and_opens() {
+fn the_wheel_scrolls_and_a_click_selects_and_opens() {
     use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
     let mut state = state();
     many(&mut state, 100);
@@ -196,9 +196,9 @@ fn the_wheel_scrolls_and_a_click_chooses_and_opens() {
     assert!(text.lines().nth(10).unwrap().starts_with("> "), "{text}");
     assert!(
         mouse(&mut state, click, 23).contains("row 7 of 100"),
-        "no row is there"
+        "there is no row on this line"
     );
     mouse(&mut state, click, 10);
     let ip = "10.1.0.1".parse().ok();
-    assert_eq!(state.wanted().opened, ip.map(Opened::Node));
+    assert_eq!(state.request().opened, ip.map(Opened::Node));
 }

@@ -1,4 +1,4 @@
-//! Who is fastest now, and the rows of those: they need not be among the heaviest of the
+//! The keys with the highest rates, and their rows. They need not be among the heaviest of the
 //! window.
 
 use std::net::IpAddr;
@@ -16,18 +16,18 @@ use crate::window::estimate::Estimate;
 use crate::window::keys::{AddressKey, PairKey};
 use crate::window::list::Row;
 
-/// Those that get the most bytes in a [`Period`], of everything that is listed.
+/// The keys of each list with the most bytes in a [`Period`].
 #[derive(Debug, Clone, Default)]
 pub struct Fastest {
     pairs: Vec<Pair>,
-    /// One direction of each.
+    /// One direction of each conversation.
     conversations: Vec<Pair>,
     sources: Vec<IpAddr>,
     destinations: Vec<IpAddr>,
     services: Vec<Service>,
 }
 
-/// What a window has of them.
+/// The rows of these keys in a window.
 #[derive(Debug, Default)]
 pub struct FastestRows {
     pub pairs: Vec<Row<PairKey>>,
@@ -38,7 +38,7 @@ pub struct FastestRows {
 }
 
 impl Fastest {
-    /// Takes in those of other interfaces.
+    /// Adds the keys of another interface.
     pub fn extend(&mut self, others: Option<Self>) {
         let others = others.unwrap_or_default();
         add(&mut self.pairs, others.pairs);
@@ -49,7 +49,7 @@ impl Fastest {
     }
 }
 
-/// Each once.
+/// Adds keys that are not in the list yet.
 fn add<K: PartialEq>(keys: &mut Vec<K>, others: Vec<K>) {
     for key in others {
         if !keys.contains(&key) {
@@ -59,7 +59,7 @@ fn add<K: PartialEq>(keys: &mut Vec<K>, others: Vec<K>) {
 }
 
 impl Recent {
-    /// The fastest of everything, so many each.
+    /// The `top` keys of each list with the highest rates.
     pub fn fastest(&self, top: usize, period: Period) -> Fastest {
         Fastest {
             pairs: self.pairs.fastest(top, period),
@@ -72,14 +72,14 @@ impl Recent {
 }
 
 impl Window {
-    /// What it has of the fastest. Where several addresses are shown as one, nobody has a
-    /// rate.
+    /// The rows of these keys in this window. None if several addresses are shown as one, because
+    /// such rows have no rates.
     pub fn rows_of(&self, fastest: &Fastest, anonymiser: Option<&Anonymiser>) -> FastestRows {
         let (sketches, shown) = (&self.sketches, self.shown(anonymiser));
         if shown.joins() {
             return FastestRows::default();
         }
-        // A sketch that cannot answer has no lists at all.
+        // Keys for which a sketch cannot answer have no rows.
         let addresses = |wanted: &[IpAddr], direction| {
             let flows = sketches.addresses(wanted, direction).into_iter();
             let row = |flow: Flow<IpAddr>| Row::new(shown.address(flow.key), (&flow).into());

@@ -1,14 +1,14 @@
-//! How fast now: rates of the last 2 and 10 seconds, of everything that is known by name.
+//! Rates of the last 2 and 10 seconds, of all keys that are known by name.
 //!
-//! A [`Moment`] is what was counted by name at one time. Whoever serves takes one every half
-//! second while someone is interested, and a [`Track`] keeps how much came between each two
-//! of them: [`Steps`](step). Across the end of a window a step is what the old window got
-//! until its end, which is known for good, and what the new one has. [`Recent`] are the sums
-//! of the latest steps.
+//! A [`Moment`] has the counts of all these keys at one time. The server takes one every half
+//! second while rates are requested, and a [`Track`] keeps the differences between each two
+//! consecutive moments, the [steps](step). If a window ended in between, a step is the sum of
+//! what the old window counted until its end and what the new one has counted so far.
+//! [`Recent`] has the sums of the latest steps.
 //!
-//! A rate is a difference of counts over a measured time. It is null until so much time was
-//! observed, and where more than a tenth of it is not certain: of who has no name, or got
-//! one meanwhile without all of it being known.
+//! A rate is a difference of counts divided by a measured time. It is null until this time has
+//! been observed, and if more than a tenth of the packets is uncertain. That is possible for a
+//! key that is not known by name, or that got its name during this time.
 
 mod fastest;
 mod moment;
@@ -34,7 +34,7 @@ use crate::traffic::edge::Pair;
 use crate::traffic::question::By;
 use crate::traffic::service::Service;
 
-/// The time that a rate is of.
+/// The period over which a rate is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
     TwoSeconds,
@@ -44,7 +44,7 @@ pub enum Period {
 impl Period {
     pub const ALL: [Self; 2] = [Self::TwoSeconds, Self::TenSeconds];
 
-    /// Its rate in the API.
+    /// Name of the rate in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::TwoSeconds => "rate_2s",
@@ -56,9 +56,9 @@ impl Period {
 /// What lists are ordered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// What they had in the window.
+    /// Packets or bytes in the window.
     Window(By),
-    /// How fast they are now, in bits.
+    /// Current bits per second.
     Rate(Period),
 }
 
@@ -70,7 +70,7 @@ impl Order {
         }
     }
 
-    /// What shares are of.
+    /// The number that shares refer to.
     pub fn by(self) -> By {
         match self {
             Self::Window(by) => by,
@@ -86,15 +86,15 @@ impl Order {
     }
 }
 
-/// How much came in a time, a second of it.
+/// Packets and bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     pub packets_per_second: f64,
     pub bits_per_second: f64,
 }
 
-/// The rates of a row. A row without these fields was not asked for them, which is not the
-/// same as null.
+/// The rates of a row. These fields are absent if rates were not requested, and null if they are
+/// not known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RowRates {
     #[serde(deserialize_with = "Option::deserialize")]
@@ -113,13 +113,13 @@ impl RowRates {
 }
 
 impl RowRates {
-    /// The columns of its numbers.
+    /// The columns of the rates.
     pub fn columns() -> [Column; 2] {
         let column = |title, rank| Column::optional(title, rank).in_text(true);
         [column("2 s", 1), column("10 s", 3)]
     }
 
-    /// A cell for each of these columns; those that are not known come last in any order.
+    /// A cell for each of these columns. Unknown rates sort below all others.
     pub fn cells(&self, units: Units) -> [Cell; 2] {
         Period::ALL.map(|period| match self.of(period) {
             None => Cell::number("–".into(), -1.0),
@@ -130,7 +130,7 @@ impl RowRates {
     }
 }
 
-/// Of how many seconds each rate is, as measured; null until so much was observed.
+/// The measured length of each period in seconds. Null until it has been observed.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RateSeconds {
     pub rate_2s: Option<f64>,
@@ -139,7 +139,8 @@ pub struct RateSeconds {
 
 /// A key that has rates.
 pub trait Rated {
-    /// Its rates, of who is shown by it; none where that is not one alone.
+    /// The rates of the address, pair or service that is shown by this key. `None` if the key
+    /// stands for several.
     fn rates(&self, recent: &Recent, view: &View) -> Option<RowRates>;
 }
 
@@ -151,7 +152,7 @@ impl Rated for PairKey {
 }
 
 impl Rated for ConversationKey {
-    /// Of both directions together.
+    /// The rates of both directions together.
     fn rates(&self, recent: &Recent, view: &View) -> Option<RowRates> {
         let pair = Pair::between(view.real(self.a)?, view.real(self.b)?)?;
         let ways = [pair, pair.reversed()];
@@ -170,12 +171,12 @@ impl Rated for Service {
     }
 }
 
-/// The rates of an address that sends.
+/// The rates at which an address sends.
 pub fn of_source(key: &AddressKey, recent: &Recent, view: &View) -> Option<RowRates> {
     Some(recent.rates(&recent.sources, &[view.real(key.ip)?]))
 }
 
-/// The rates of an address that receives.
+/// The rates at which an address receives.
 pub fn of_destination(key: &AddressKey, recent: &Recent, view: &View) -> Option<RowRates> {
     Some(recent.rates(&recent.destinations, &[view.real(key.ip)?]))
 }

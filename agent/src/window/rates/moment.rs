@@ -1,4 +1,4 @@
-//! What was counted by name at one time.
+//! Counts of all keys that are known by name, at one time.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use crate::sketches::counts::NamedCounts;
 use crate::window::windows::Windows;
 use crate::window::{Window, WindowClock};
 
-/// What live times are counted from.
+/// The start of live times.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// What was counted in the current window of an interface, and when that was.
+/// The counts of the current window of an interface at one time.
 pub struct Moment {
-    /// By a clock that only goes on; in a file the time of its latest packet.
+    /// Time by a monotonic clock, or the time of the latest packet of a file.
     pub at: Duration,
     /// The number of the window.
     pub window: u64,
     pub counts: NamedCounts,
-    /// What was counted in the window before, in all, if that one is wanted.
+    /// The complete previous window, if it ended since the last moment.
     pub ended: Option<Ended>,
 }
 
@@ -29,13 +29,13 @@ pub enum Ended {
 }
 
 impl Moment {
-    /// What windows have now. `known` is the window that was seen last: if it is over, what
-    /// it got until its end is wanted, too.
+    /// The current counts of `windows`. `known` is the number of the window at the last moment; if
+    /// that window is over, its final counts are included.
     pub fn of(windows: &Windows, known: Option<u64>) -> Self {
         let window = windows.current();
         let at = match windows.clock() {
             WindowClock::Wall(_) => START.elapsed(),
-            // Files are read as fast as their packets come.
+            // A file is not read at the speed of capture, so the times of its packets count.
             WindowClock::Packets(_) | WindowClock::Never => {
                 let start = window.times().0.map(Duration::from_nanos);
                 let seconds = Duration::try_from_secs_f64(window.seconds());
@@ -53,7 +53,6 @@ impl Moment {
 }
 
 impl Ended {
-    /// Its number.
     pub fn number(&self) -> u64 {
         match self {
             Self::Window(window) => window.number,
@@ -62,7 +61,6 @@ impl Ended {
         }
     }
 
-    /// What was counted in it.
     pub fn counts(self) -> NamedCounts {
         match self {
             Self::Window(window) => window.sketches.counts(),

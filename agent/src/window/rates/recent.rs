@@ -1,4 +1,4 @@
-//! What came in the last 2 and 10 seconds, as sums of steps.
+//! Packets and bytes of the last 2 and 10 seconds, as sums of steps.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ use crate::sketches::counts::Named;
 use crate::traffic::edge::Pair;
 use crate::traffic::service::Service;
 
-/// One part in so many may be unsure.
+/// A rate is known if at most one packet in this many is uncertain.
 const UNSURE: u64 = 10;
 
 impl Period {
-    /// How long ago it may begin. Packets take a while from the wire to a sketch, and the
-    /// latest moment may be a while ago: what began or ended a whole period ago shall be
-    /// seen as it is.
+    /// How long before the latest moment the measurement may begin. It is shorter than the period,
+    /// because packets take a while from the wire to a sketch and the latest moment may be a while
+    /// ago: traffic that began or ended a whole period ago then has its correct rate.
     fn lengths(self) -> RangeInclusive<Duration> {
         let ms = Duration::from_millis;
         match self {
@@ -30,7 +30,7 @@ impl Period {
         }
     }
 
-    /// How long it is at most, where looks take so long that there are few of them.
+    /// The longest measurement, used if moments are too far apart for [`Self::lengths`].
     fn longest(self) -> Duration {
         match self {
             Self::TwoSeconds => Duration::from_secs(3),
@@ -38,7 +38,7 @@ impl Period {
         }
     }
 
-    /// Where it begins among the times of moments, the last of which is its end.
+    /// The index in `times` at which the measurement begins. It ends at the last of `times`.
     fn begin(self, times: &[Duration]) -> Option<usize> {
         let (end, began) = times.split_last()?;
         let long = |at: &usize| *end - began[*at];
@@ -49,7 +49,7 @@ impl Period {
     }
 }
 
-/// See the head of this file.
+/// Sums of the latest steps for each kind of key.
 pub struct Recent {
     pub seconds: RateSeconds,
     pub pairs: Sums<Pair>,
@@ -58,10 +58,10 @@ pub struct Recent {
     pub services: Sums<Service>,
 }
 
-/// What everything of one kind got in each [`Period`].
+/// Packets and bytes of all keys of one kind in each [`Period`].
 pub struct Sums<K> {
     rows: HashMap<K, [Increment; 2]>,
-    /// Packets that one may have had that is in no step.
+    /// Upper bound of the packets of a key that is in no step.
     others: [u64; 2],
     newest: Arc<Named<K>>,
 }
@@ -82,7 +82,7 @@ impl Recent {
         }
     }
 
-    /// The rates of some of a kind together.
+    /// The rates of these keys together.
     pub fn rates<K: Copy + Ord + Hash>(&self, sums: &Sums<K>, keys: &[K]) -> RowRates {
         let rate = |period: Period, seconds: Option<f64>| {
             let mut sum = Increment::default();
@@ -97,7 +97,7 @@ impl Recent {
         }
     }
 
-    /// The pairs whose both directions together get the most bytes, one of the two.
+    /// The conversations with the most bytes, each as one of its pairs.
     pub(super) fn fastest_conversations(&self, top: usize, period: Period) -> Vec<Pair> {
         let mut both: HashMap<Pair, Increment> = HashMap::new();
         for (pair, increments) in &self.pairs.rows {
@@ -111,7 +111,7 @@ impl Recent {
 }
 
 impl Increment {
-    /// A second of it; none if too much is unsure.
+    /// Packets and bits per second. `None` if too many packets are uncertain.
     fn rate(&self, seconds: f64) -> Option<Rate> {
         let is_known = self.unsure.saturating_mul(UNSURE) <= self.packets;
         (is_known && seconds > 0.0).then(|| Rate {
@@ -136,7 +136,7 @@ impl<K: Copy + Ord + Hash> Sums<K> {
                 }
             }
         }
-        // In steps that it is not listed in it may have been one of the others.
+        // In steps without a row of this key, it may have had as much as any other unlisted key.
         let whole = |(key, sums): (K, [(Increment, u64); 2])| {
             let mut whole = sums.map(|(sum, _)| sum);
             for (period, (_, listed)) in sums.into_iter().enumerate() {
@@ -165,12 +165,12 @@ impl<K: Copy + Ord + Hash> Sums<K> {
         sum
     }
 
-    /// Whether nobody got anything that is not known.
+    /// Whether the increments of all keys are known.
     pub fn is_complete(&self, period: Period) -> bool {
         self.newest.has_all() && self.others[period as usize] == 0
     }
 
-    /// Those that get the most bytes.
+    /// The keys with the most bytes.
     pub(super) fn fastest(&self, top: usize, period: Period) -> Vec<K> {
         let rows = self.rows.iter();
         fastest(rows.map(|(key, sums)| (*key, sums[period as usize])), top)

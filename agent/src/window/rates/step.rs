@@ -1,4 +1,4 @@
-//! How much came between two moments.
+//! Packets and bytes counted between two moments.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use crane_model::crane::Counted;
 
 use crate::sketches::counts::Named;
 
-/// So many of one step are kept, those with the most; the others are known to have had less.
+/// Keys of one step that are kept, those with the most traffic.
 const MOST: usize = 4096;
-/// So many bytes weigh as much as a packet in that choice.
+/// Bytes that count as much as one packet in that choice.
 const BYTES_PER_PACKET: u64 = 512;
 
-/// How much came, certainly.
+/// Packets and bytes that a key certainly had between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Increment {
     pub packets: u64,
     pub bytes: u64,
-    /// How many more packets may have come.
+    /// Upper bound of further packets.
     pub unsure: u64,
 }
 
@@ -27,7 +27,7 @@ impl Increment {
         self.unsure = self.unsure.saturating_add(other.unsure);
     }
 
-    /// All that was counted of one that had no name before.
+    /// All counts of a key that was not known by name before.
     fn all(count: &Counted) -> Self {
         Self {
             packets: count.packets,
@@ -48,7 +48,7 @@ impl Increment {
                 unsure: 0,
             };
         }
-        // It lost its name in between and got it again: what was counted is not of one piece.
+        // The key was not known by name for a while in between, so its counts began again.
         let earlier = before.packets.saturating_add(before.unsure);
         let least = now.packets.saturating_sub(earlier);
         let most = now.packets.saturating_add(now.unsure);
@@ -67,8 +67,8 @@ impl Increment {
     }
 }
 
-/// What everything of one kind got, in the order of keys. Who is not in it got nothing, or
-/// no more than `others` packets.
+/// Increments of all keys of one kind, in the order of keys. Keys that are not in it had at most
+/// `others` packets.
 #[derive(Debug, Clone)]
 pub struct Step<K> {
     pub rows: Vec<(K, Increment)>,
@@ -76,8 +76,8 @@ pub struct Step<K> {
 }
 
 impl<K: Copy + Ord> Step<K> {
-    /// What came between two moments of one window, or until the end of a window and then in
-    /// the next one.
+    /// The increments between two moments of one window. If the window has `ended` in between, the
+    /// increments until its end plus the counts of the next one.
     pub fn between(before: &Named<K>, ended: Option<&Named<K>>, now: &Named<K>) -> Self {
         let Some(ended) = ended else {
             return Self {
@@ -85,7 +85,7 @@ impl<K: Copy + Ord> Step<K> {
                 others: 0,
             };
         };
-        // Who has no name at the end may have had a little.
+        // A key without a name at the end of the window may have had this many packets.
         let others = ended.others_at_most;
         let mut rows = grown(before, ended, others > 0);
         let new = now.counts.iter().map(|(key, count)| {
@@ -103,7 +103,7 @@ impl<K: Copy + Ord> Step<K> {
         }
     }
 
-    /// The sums of parts that have all there is: what was counted of the whole.
+    /// Sums of increments by key, if these are the increments of all traffic.
     pub fn of_parts(parts: impl Iterator<Item = (K, Increment)>) -> Self {
         Self {
             rows: summed(parts.collect()),
@@ -111,7 +111,7 @@ impl<K: Copy + Ord> Step<K> {
         }
     }
 
-    /// Leaves those with the most.
+    /// Keeps the keys with the most traffic.
     pub fn cut(&mut self) {
         if self.rows.len() <= MOST {
             return;
@@ -126,8 +126,8 @@ impl<K: Copy + Ord> Step<K> {
     }
 }
 
-/// What everything that is named `now` got since `before`; those that got nothing only if
-/// `with_idle`.
+/// Increments since `before` of all keys that are known `now`. Keys without an increment are
+/// included only if `with_idle`.
 fn grown<K: Copy + Ord>(before: &Named<K>, now: &Named<K>, with_idle: bool) -> Vec<(K, Increment)> {
     let mut before = before.counts.iter().peekable();
     let grown = now.counts.iter().map(|(key, count)| {
@@ -145,7 +145,7 @@ fn grown<K: Copy + Ord>(before: &Named<K>, now: &Named<K>, with_idle: bool) -> V
         .collect()
 }
 
-/// One row a key, in the order of keys.
+/// Adds up rows with the same key, in the order of keys.
 fn summed<K: Copy + Ord>(mut rows: Vec<(K, Increment)>) -> Vec<(K, Increment)> {
     rows.sort_by_key(|(key, _)| *key);
     rows.dedup_by(|next, kept| {
@@ -158,7 +158,7 @@ fn summed<K: Copy + Ord>(mut rows: Vec<(K, Increment)>) -> Vec<(K, Increment)> {
     rows
 }
 
-/// The latest moment of everything of one kind, and the steps to it, oldest first.
+/// The latest counts of all keys of one kind, and the steps before them, oldest first.
 pub struct Kind<K> {
     pub newest: Arc<Named<K>>,
     pub steps: Vec<Step<K>>,
@@ -174,13 +174,13 @@ impl<K> Default for Kind<K> {
 }
 
 impl<K: Copy + Ord> Kind<K> {
-    /// Begins anew.
+    /// Starts again without steps.
     pub fn begin(&mut self, now: Named<K>) {
         self.newest = Arc::new(now);
         self.steps.clear();
     }
 
-    /// A step to the next moment.
+    /// Adds the step to the next moment.
     pub fn push(&mut self, mut step: Step<K>, now: Named<K>) {
         step.cut();
         self.steps.push(step);

@@ -1,4 +1,4 @@
-//! Rates of counts that are written by hand, and of real windows that turn.
+//! Rates of counts that are given by hand, within a window and across the end of windows.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn counted(packets: u64, unsure: u64) -> Counted {
     }
 }
 
-/// Pairs with so many packets, of which so many are unsure, and what others had at most.
+/// Pairs as number, packets and uncertain packets, and the upper bound for all others.
 fn counts(pairs: &[(u8, u64, u64)], others_at_most: u64) -> NamedCounts {
     let pairs = pairs.iter();
     let pairs = pairs.map(|(n, packets, unsure)| (pair(*n), counted(*packets, *unsure)));
@@ -49,7 +49,7 @@ fn with_ended(moment: Moment, number: u64, counts: NamedCounts) -> Moment {
     }
 }
 
-/// Packets a second of both periods.
+/// Packets per second of both periods.
 fn speeds(track: &mut Track, n: u8) -> [Option<f64>; 2] {
     let recent = track.recent();
     let rates = recent.rates(&recent.pairs, &[pair(n)]);
@@ -67,7 +67,7 @@ fn sent(ms: u64) -> u64 {
 }
 
 #[test]
-fn nothing_is_known_before_it_was_observed() {
+fn a_rate_is_unknown_until_its_period_was_observed() {
     let mut track = Track::default();
     assert_eq!(speeds(&mut track, 1), [None, None]);
     for ms in (0..=900).step_by(300) {
@@ -82,16 +82,16 @@ fn nothing_is_known_before_it_was_observed() {
     assert_eq!(speeds(&mut track, 1), [Some(1000.0), Some(1000.0)]);
     let seconds = track.recent().seconds;
     assert_eq!(seconds.rate_2s, Some(1.5));
-    // Who never came has no rate, which is known where all have a name.
+    // A pair without packets has the rate 0, because all pairs are known by name.
     assert_eq!(speeds(&mut track, 9), [Some(0.0), Some(0.0)]);
 }
 
 #[test]
-fn two_seconds_after_a_start_and_a_stop_the_rate_is_right_whatever_the_time_between_looks() {
+fn a_period_after_a_start_or_stop_the_rate_is_correct_for_any_time_between_moments() {
     for step in [250, 400, 500, 700, 1000] {
         let mut track = Track::default();
         for ms in (0..40_000u64).step_by(step) {
-            // Windows of 7 s: most looks see one that is over for the first time.
+            // Windows of 7 s.
             let (window, start) = (ms / 7000, ms / 7000 * 7000);
             let of = |from: u64, to: u64| match sent(to) - sent(from) {
                 0 => counts(&[], 0),
@@ -110,17 +110,17 @@ fn two_seconds_after_a_start_and_a_stop_the_rate_is_right_whatever_the_time_betw
                 _ => None,
             };
             if let Some(truth) = is_steady(2).filter(|_| ms >= 2000) {
-                assert_eq!(two, Some(truth), "2 s, {ms} ms, looks every {step} ms");
+                assert_eq!(two, Some(truth), "2 s, {ms} ms, moments every {step} ms");
             }
             if let Some(truth) = is_steady(10).filter(|_| ms >= 10_000) {
-                assert_eq!(ten, Some(truth), "10 s, {ms} ms, looks every {step} ms");
+                assert_eq!(ten, Some(truth), "10 s, {ms} ms, moments every {step} ms");
             }
         }
     }
 }
 
 #[test]
-fn a_window_that_is_not_known_breaks_the_track() {
+fn the_track_starts_again_if_a_window_is_missing() {
     let mut track = Track::default();
     let steady = |track: &mut Track, from: u64, window: u64| {
         for ms in (from..from + 2000).step_by(500) {
@@ -129,29 +129,30 @@ fn a_window_that_is_not_known_breaks_the_track() {
         assert_eq!(speeds(track, 1)[0], Some(1000.0));
     };
     steady(&mut track, 0, 0);
-    // The next window, but what the last one got is gone: after a fault.
+    // The next window without the final counts of the last one, as after a fault.
     track.add(moment(2000, 1, counts(&[(1, 10, 0)], 0)));
     assert_eq!(speeds(&mut track, 1), [None, None]);
     steady(&mut track, 2500, 1);
-    // A window was missed: the last one is not the one that was seen.
+    // A window was missed: the ended window is not that of the latest moment.
     let missed = moment(5000, 3, counts(&[(1, 10, 0)], 0));
     track.add(with_ended(missed, 2, counts(&[(1, 500, 0)], 0)));
     assert_eq!(speeds(&mut track, 1), [None, None]);
     steady(&mut track, 5500, 3);
-    // Another interface of the same name begins anew.
+    // Another interface of the same name starts again with window 0.
     track.add(moment(8000, 0, counts(&[], 0)));
     assert_eq!(speeds(&mut track, 1), [None, None]);
 }
 
-/// A sketch that is full knows the heaviest by name.
+/// A full sketch knows only the heaviest pairs by name.
 #[test]
-fn what_is_not_certain_is_not_said() {
+fn rates_with_too_many_uncertain_packets_are_unknown() {
     let mut track = Track::default();
     let busy = |ms: u64| (1, 10_000 + ms, 7);
     for ms in [0, 500, 1000] {
         track.add(moment(ms, 0, counts(&[busy(ms)], 30)));
     }
-    // 2 got its name just now: all but 50 packets are certain. 3 has as much that is unsure.
+    // Pairs 2 and 3 got names since the last moment. At most 50 packets are uncertain: few
+    // compared with those of pair 2, many compared with those of pair 3.
     let newcomers = |ms: u64, more: u64| {
         let newcomers = [busy(ms), (2, 1000 + more, 50), (3, 100 + more, 50)];
         moment(ms, 0, counts(&newcomers, 30))
@@ -160,13 +161,13 @@ fn what_is_not_certain_is_not_said() {
     assert_eq!(speeds(&mut track, 1)[0], Some(1000.0));
     assert_eq!(speeds(&mut track, 2)[0], Some((1000.0f64 / 1.5).round()));
     assert_eq!(speeds(&mut track, 3)[0], None);
-    assert_eq!(speeds(&mut track, 4)[0], None, "it may have had 30");
-    // Once both ends of the time are after that, the difference is exact.
+    assert_eq!(speeds(&mut track, 4)[0], None, "it may have had 30 packets");
+    // As soon as both ends of the period are after that, the difference is exact.
     for ms in [2000, 2500, 3000] {
         track.add(newcomers(ms, ms - 1500));
     }
     assert_eq!(speeds(&mut track, 3)[0], Some(1000.0));
-    // 2 lost its name and got it again: what it had since is no difference. 1 goes on.
+    // Pair 2 lost its name and got it again, so a difference would be wrong. Pair 1 is unaffected.
     let again = [busy(3500), (2, 40, 4800)];
     track.add(moment(3500, 0, counts(&again, 30)));
     assert_eq!(speeds(&mut track, 2)[0], None);
@@ -174,10 +175,10 @@ fn what_is_not_certain_is_not_said() {
     assert!(!track.recent().pairs.is_complete(Period::TwoSeconds));
 }
 
-/// The window ends while its sketch is full: who had a name has its rate, others may have had
-/// a little.
+/// The window ends while its sketch is full: pairs with a name have a rate, others may have had a
+/// few packets more.
 #[test]
-fn a_full_sketch_that_ends_leaves_a_little_unsure() {
+fn after_the_end_of_a_full_window_rates_of_light_pairs_are_unknown() {
     let mut track = Track::default();
     let busy = |ms: u64| [(1, 10_000 + ms, 7), (2, 500, 0)];
     for ms in [0, 500, 1000] {
@@ -193,14 +194,14 @@ fn a_full_sketch_that_ends_leaves_a_little_unsure() {
     assert_eq!(
         speeds(&mut track, 2)[0],
         Some(0.0),
-        "it was known and got nothing"
+        "it was known by name and had no more packets"
     );
     assert_eq!(speeds(&mut track, 3)[0], Some((2000.0f64 / 1.5).round()));
     assert_eq!(speeds(&mut track, 4)[0], None);
     assert_eq!(speeds(&mut track, 5)[0], None);
 }
 
-/// Pairs are known, addresses are not: these are sums.
+/// All pairs are known by name, not all addresses: their rates are sums over pairs.
 #[test]
 fn addresses_of_pairs_that_are_all_known_are_sums() {
     let mut track = Track::default();
@@ -223,7 +224,7 @@ fn addresses_of_pairs_that_are_all_known_are_sums() {
 }
 
 #[test]
-fn of_very_many_those_with_the_most_are_kept() {
+fn a_step_keeps_the_keys_with_the_most_packets() {
     let ip = |n: u32| Pair::V4(n.into(), [192, 0, 2, 1].into());
     let mut track = Track::default();
     for ms in [0u64, 500, 1000, 1500] {
@@ -239,7 +240,7 @@ fn of_very_many_those_with_the_most_are_kept() {
     };
     assert_eq!(speed(10_000), Some(20_000.0));
     assert_eq!(speed(5905), Some(11_810.0));
-    assert_eq!(speed(5904), None, "no more than is known of it");
+    assert_eq!(speed(5904), None, "uncertain, as it was not kept");
     let fastest = recent.pairs.fastest(3, Period::TwoSeconds);
     assert_eq!(fastest, [ip(10_000), ip(9999), ip(9998)]);
 }

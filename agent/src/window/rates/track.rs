@@ -1,4 +1,4 @@
-//! The last seconds of one interface: as many steps as the longest rate needs.
+//! The latest steps of one interface, for as long as the longest period needs.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::sketches::counts::{Named, NamedCounts};
 use crate::traffic::edge::Pair;
 use crate::traffic::service::Service;
 
-/// Steps that began earlier than this before the latest moment are forgotten.
+/// Steps that began earlier than this before the latest moment are removed.
 const KEPT: Duration = Duration::from_secs(12);
 
-/// See the head of this file.
+/// The latest steps of one interface.
 #[derive(Default)]
 pub struct Track {
     /// When the steps began, oldest first, and when the last one ended.
@@ -24,23 +24,23 @@ pub struct Track {
     pub(super) sources: Kind<IpAddr>,
     pub(super) destinations: Kind<IpAddr>,
     pub(super) services: Kind<Service>,
-    /// Sums of the steps there are; made when they are asked for.
+    /// Sums of these steps, computed when they are requested.
     recent: Option<Arc<Recent>>,
 }
 
 impl Track {
-    /// The window that was seen last.
+    /// Number of the window at the latest moment.
     pub fn window(&self) -> Option<u64> {
         self.window
     }
 
-    /// Forgets everything.
+    /// Removes all steps.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes in what was counted a moment later. What came in between is known if both are of
-    /// one window, or if all of the window before is known.
+    /// Adds the next moment. The step before it is known if both moments are of one window, or if
+    /// the final counts of the previous window are known. Otherwise the track starts again.
     pub fn add(&mut self, moment: Moment) {
         let Moment {
             at,
@@ -51,13 +51,13 @@ impl Track {
         now.sort();
         self.recent = None;
         let turned = self.window.map(|known| (window == known, known));
-        let goes_on = self.times.last().is_some_and(|last| at > *last);
+        let is_later = self.times.last().is_some_and(|last| at > *last);
         let ended = ended.filter(|ended| Some(ended.number()) == self.window);
         match turned {
-            // A file whose packets do not come any more.
+            // A file of which no more packets are read.
             Some((true, _)) if self.times.last() == Some(&at) => {}
-            Some((true, _)) if goes_on => self.step(at, None, now),
-            Some((false, known)) if goes_on && window == known.wrapping_add(1) => match ended {
+            Some((true, _)) if is_later => self.step(at, None, now),
+            Some((false, known)) if is_later && window == known.wrapping_add(1) => match ended {
                 Some(ended) => {
                     let mut ended = ended.counts();
                     ended.sort();
@@ -85,13 +85,14 @@ impl Track {
         let pairs = Step::between(before, of_pairs, &now.pairs);
         let are_all = before.has_all() && now.pairs.has_all();
         let are_all = are_all && of_pairs.is_none_or(Named::has_all);
-        // Where all pairs are known, they tell more of addresses than a sketch that is full.
+        // If all pairs are known, sums over them are more accurate for addresses than a full
+        // sketch of addresses.
         let addresses = |kind: &Kind<IpAddr>,
                          ended: Option<&Named<IpAddr>>,
                          now: &Named<IpAddr>,
                          end: fn(&Pair) -> IpAddr| {
-            let knows_all = kind.newest.has_all() && now.has_all();
-            if are_all && !(knows_all && ended.is_none_or(Named::has_all)) {
+            let has_all = kind.newest.has_all() && now.has_all();
+            if are_all && !(has_all && ended.is_none_or(Named::has_all)) {
                 let of_pair = |(pair, one): &(Pair, Increment)| (end(pair), *one);
                 return Step::of_parts(pairs.rows.iter().map(of_pair));
             }
@@ -122,7 +123,7 @@ impl Track {
         self.services.steps.drain(..old);
     }
 
-    /// What came in the last seconds, until the latest moment.
+    /// Sums of the last seconds, until the latest moment.
     pub fn recent(&mut self) -> Arc<Recent> {
         if let Some(recent) = &self.recent {
             return Arc::clone(recent);

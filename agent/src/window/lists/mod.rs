@@ -1,12 +1,12 @@
-//! All lists of a window. This is the only place that names all of them: a new list is a field of
-//! [`Lists`], its [`ListName`], and the line of [`Window::lists`] that fills it.
+//! All lists of a window. Only this folder names all of them. A new list needs a field of
+//! [`Lists`], a [`ListName`], a line in [`Window::lists`] that fills it, one in [`Lists::visit`]
+//! and one in `json.rs` that reads it.
+
+mod json;
 
 use std::net::IpAddr;
 
-use serde::de::{DeserializeOwned, Error};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value as Json};
+use serde::{Deserialize, Serialize};
 
 use super::Window;
 use super::conversations::{BothWays, ConversationKey};
@@ -21,7 +21,7 @@ use crate::traffic::edge::Pair;
 use crate::traffic::question::By;
 use crate::traffic::service::Service;
 
-/// The names of a list.
+/// How a list is named in outputs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ListName {
     /// Key in the API.
@@ -34,7 +34,7 @@ pub struct ListName {
     pub heads: &'static [&'static str],
     /// Noun for one of its rows.
     pub noun: &'static str,
-    /// What its numbers count, unless packets and bytes.
+    /// What its numbers count: packets, or peers of this kind.
     pub counts: &'static str,
 }
 
@@ -114,17 +114,17 @@ pub struct Lists {
     pub sources: List<AddressKey>,
     pub destinations: List<AddressKey>,
     pub services: List<Service>,
-    /// Autonomous systems of the addresses. `None` if they are not known.
+    /// Autonomous systems of the addresses. `None` without a database of them.
     pub asns: Option<List<AsnKey>>,
-    /// Addresses that send to most peers.
+    /// Addresses that send to the most peers.
     pub fan_out: List<AddressKey, PeerEstimate>,
-    /// Addresses that receive from most peers.
+    /// Addresses that receive from the most peers.
     pub fan_in: List<AddressKey, PeerEstimate>,
-    /// Addresses of the last two lists that stand out.
+    /// Notable addresses of the last two lists.
     pub notable: Vec<Notable>,
 }
 
-/// An address that stands out, and why.
+/// A notable address, and why it is notable.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Notable {
     pub kind: NotableKind,
@@ -194,41 +194,6 @@ impl Lists {
         }
     }
 
-    /// The same without names; reads what [`Serialize`] has written.
-    fn read(map: &mut Map<String, Json>) -> serde_json::Result<Self> {
-        let by = if map.contains_key("complete_above_bytes") {
-            By::Bytes
-        } else {
-            By::Packets
-        };
-        let incomplete: Vec<String> = take(map, "incomplete")?;
-        let [
-            pairs,
-            conversations,
-            sources,
-            destinations,
-            services,
-            fan_out,
-            fan_in,
-            asns,
-        ] = &LISTS;
-        let has_asns = map.contains_key(asns.name);
-        Ok(Self {
-            by,
-            pairs: take_list(map, pairs, by, &incomplete)?,
-            conversations: take_list(map, conversations, by, &incomplete)?,
-            sources: take_list(map, sources, by, &incomplete)?,
-            destinations: take_list(map, destinations, by, &incomplete)?,
-            services: take_list(map, services, by, &incomplete)?,
-            asns: has_asns
-                .then(|| take_list(map, asns, by, &incomplete))
-                .transpose()?,
-            fan_out: take_list(map, fan_out, by, &incomplete)?,
-            fan_in: take_list(map, fan_in, by, &incomplete)?,
-            notable: take(map, "notable")?,
-        })
-    }
-
     /// Keeps the first `top` rows of each list.
     pub fn truncate(&mut self, top: usize) {
         let by = self.by;
@@ -283,101 +248,6 @@ impl ListName {
     }
 }
 
-fn take<T: DeserializeOwned + Default>(
-    map: &mut Map<String, Json>,
-    key: &str,
-) -> serde_json::Result<T> {
-    map.remove(key)
-        .map_or_else(|| Ok(T::default()), serde_json::from_value)
-}
-
-fn take_list<K: Key, V: Value>(
-    map: &mut Map<String, Json>,
-    name: &ListName,
-    by: By,
-    incomplete: &[String],
-) -> serde_json::Result<List<K, V>> {
-    Ok(List {
-        rows: take(map, name.name)?,
-        others_at_most: take(map, &name.promise(by))?,
-        incomplete: incomplete.iter().any(|one| one == name.name),
-    })
-}
-
-/// The form of the API.
-impl Serialize for Lists {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Entries<'a, M>(&'a mut M, By);
-        impl<M: SerializeMap> Visitor for Entries<'_, M> {
-            type Error = M::Error;
-            fn visit<K: Key, V: Value>(
-                &mut self,
-                name: &'static ListName,
-                list: &List<K, V>,
-            ) -> Result<(), M::Error> {
-                self.0.serialize_entry(name.name, &list.rows)?;
-                let promise = name.promise(self.1);
-                self.0.serialize_entry(&promise, &list.others_at_most)
-            }
-        }
-        let mut map = serializer.serialize_map(None)?;
-        self.visit(&mut Entries(&mut map, self.by))?;
-        map.serialize_entry("notable", &self.notable)?;
-        let incomplete = self.incomplete();
-        if !incomplete.is_empty() {
-            map.serialize_entry("incomplete", &incomplete)?;
-        }
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Lists {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut map = Map::deserialize(deserializer)?;
-        Self::read(&mut map).map_err(D::Error::custom)
-    }
-}
-
-/// The form of the report of a replay.
-impl Serialize for BothOrders {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Entries<'a, M>(&'a mut M, By);
-        impl<M: SerializeMap> Visitor for Entries<'_, M> {
-            type Error = M::Error;
-            fn visit<K: Key, V: Value>(
-                &mut self,
-                name: &'static ListName,
-                list: &List<K, V>,
-            ) -> Result<(), M::Error> {
-                let promise = name.promise(self.1);
-                match self.1 {
-                    By::Packets => self.0.serialize_entry(name.report, &list.rows)?,
-                    By::Bytes if !V::HAS_BYTES => return Ok(()),
-                    By::Bytes => {
-                        let name = format!("{}_bytes", name.report);
-                        self.0.serialize_entry(&name, &list.rows)?;
-                    }
-                }
-                // The report has this bound only for pairs and for numbers of peers.
-                match name.name == "pairs" || !V::HAS_BYTES {
-                    true => self.0.serialize_entry(&promise, &list.others_at_most),
-                    false => Ok(()),
-                }
-            }
-        }
-        let mut map = serializer.serialize_map(None)?;
-        for lists in [&self.by_packets, &self.by_bytes] {
-            lists.visit(&mut Entries(&mut map, lists.by))?;
-        }
-        map.serialize_entry("notable", &self.by_packets.notable)?;
-        let incomplete = self.by_packets.incomplete();
-        if !incomplete.is_empty() {
-            map.serialize_entry("incomplete", &incomplete)?;
-        }
-        map.end()
-    }
-}
-
 impl BothOrders {
     pub fn by(&self, by: By) -> &Lists {
         match by {
@@ -397,7 +267,7 @@ impl Window {
     /// All lists with `top` rows each, in both orders.
     pub fn lists(&self, top: usize, anonymiser: Option<&Anonymiser>) -> BothOrders {
         let shown = self.shown(anonymiser);
-        // Merged rows would make a list too short, so there are more rows before merging.
+        // Merging makes a list shorter, so it needs more rows before.
         let wanted = top;
         let top = if shown.joins() { top.max(JOINED) } else { top };
         let sketches = &self.sketches;
@@ -504,7 +374,7 @@ impl Window {
     }
 }
 
-/// Number of rows before merging, if rows may be merged.
+/// Rows of a list before merging, if rows may be merged.
 const JOINED: usize = 500;
 
 pub(super) fn in_order<K: Clone, V: Clone>(lists: &[List<K, V>; 2], by: By) -> List<K, V> {
@@ -559,7 +429,7 @@ fn orders<R: Copy, K: Key>(hitters: &Hitters<R>, key: impl Fn(R) -> K) -> [List<
 fn fan_row(node: &NodePeers, shown: &Shown<'_>) -> Row<AddressKey, PeerEstimate> {
     let peers = PeerEstimate::from(node.peers);
     let peers = PeerEstimate {
-        // A row of a network is that of its largest address.
+        // The row of a network has the number of peers of its largest address.
         exact: peers.exact && !shown.joins(),
         ..peers
     };
