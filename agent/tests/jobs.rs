@@ -39,7 +39,11 @@ fn answers_do_not_depend_on_the_number_of_threads() {
             assert_eq!(captured["packets"], 60_000);
             assert!(captured["top"].as_array().unwrap().len() >= 10);
             for jobs in ["2", "8"] {
-                assert_eq!(report(&path, jobs, &more), one, "{kind} {window:?} -j {jobs}");
+                assert_eq!(
+                    report(&path, jobs, &more),
+                    one,
+                    "{kind} {window:?} -j {jobs}"
+                );
             }
         }
     }

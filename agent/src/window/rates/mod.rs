@@ -11,7 +11,6 @@
 //! key that is not known by name, or that got its name during this time.
 
 mod fastest;
-mod moment;
 mod recent;
 mod step;
 #[cfg(test)]
@@ -21,9 +20,8 @@ mod track;
 use serde::{Deserialize, Serialize};
 
 pub use fastest::{Fastest, FastestRows};
-pub use moment::Moment;
 pub use recent::{Recent, Sums};
-pub use track::Track;
+pub use track::{Moment, Track};
 
 use super::conversations::ConversationKey;
 use super::keys::{AddressKey, PairKey};

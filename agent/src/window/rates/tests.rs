@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crane_model::crane::Counted;
 
-use super::moment::Ended;
+use super::track::Ended;
 use super::*;
 use crate::sketches::counts::{Named, NamedCounts};
 
