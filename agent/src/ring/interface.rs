@@ -160,19 +160,13 @@ impl Interface {
         // Read before the ring is, because nothing is written after the writer has gone.
         let ended = self.ring.has_ended();
         let full = self.ring.full_batch();
-        let used = self.ring.used().min(full * run.most_batches());
-        // Whole batches, if there are any.
-        let ready = if used < full {
-            used
-        } else {
-            used - used % full
-        };
+        let ready = self.ring.used().min(full);
         let time = Instant::now();
         if self.windows.clock().is_over(time) && !ended {
             // Packets in the ring belong to the window that ends.
             let mut left = self.ring.used();
             while left > 0 {
-                left = left.saturating_sub(self.store(run, left.min(full), pause)?);
+                left = left.saturating_sub(self.store(run, left.min(full), 1, pause)?);
             }
             self.windows.turn_at(time, wall_clock())?;
             return Ok(Progress::Stored);
@@ -185,19 +179,20 @@ impl Interface {
         }
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let due = matches!(cut, Cut::Linger(linger) if since.elapsed() >= linger);
-        if ready >= full || ended || due {
-            self.store(run, ready, pause)?;
+        if ready == full || ended || due {
+            self.store(run, ready, run.most_batches(), pause)?;
             return Ok(Progress::Stored);
         }
         Ok(Progress::Waiting)
     }
 
-    /// Stores the next `count` slots of the ring in batches, and one more if the last edge of a
-    /// batch has two. Returns how many were taken.
+    /// Stores a batch of the next `count` slots of the ring, and one more if the last edge has two,
+    /// and up to `most` full batches if there are as many. Returns how many slots were taken.
     fn store(
         &mut self,
         run: &mut Run,
         count: usize,
+        most: usize,
         pause: &mut dyn FnMut(&mut RingReader),
     ) -> anyhow::Result<usize> {
         let start = Instant::now();
@@ -208,10 +203,10 @@ impl Interface {
             Slot::write(&edge, &mut run.slots);
         }
         // Copied out of the ring, because a window may end in the middle of them.
-        let mut taken = 0;
-        while taken < count {
-            let batch = (count - taken).min(self.ring.full_batch());
-            taken += self.ring.take(&mut run.slots, batch)?;
+        let mut taken = self.ring.take(&mut run.slots, count)?;
+        run.end_batch();
+        while run.ends.len() < most && self.ring.used() >= self.ring.full_batch() {
+            taken += self.ring.take(&mut run.slots, self.ring.full_batch())?;
             run.end_batch();
         }
         let edges = Slot::edges(&run.slots).count();
