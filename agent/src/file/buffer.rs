@@ -1,11 +1,11 @@
-//! A buffer on a stream, as large as a record needs.
+//! A buffer on a stream, which grows to the size of the largest record.
 
 use std::io::{self, Read};
 
 use super::damage::Damage;
 use super::input::Input;
 
-/// Size of a read, and least size of the buffer.
+/// Size of a read, and smallest size of the buffer.
 const CHUNK: usize = 256 << 10;
 
 /// The part of a stream that records are parsed from without copying.
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_any_length_come_whole_and_in_order() {
+    fn records_of_any_length_are_returned_whole_and_in_order() {
         let stream: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
         let mut buffer = Buffer::new(Input::new(io::Cursor::new(stream.clone())).unwrap());
         let lengths = [1, 300_000, 16, CHUNK - 1, CHUNK, CHUNK + 1, 1_000_000, 77];
