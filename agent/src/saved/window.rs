@@ -96,8 +96,7 @@ impl SavedWindow {
         file
     }
 
-    /// Nanoseconds since the window was saved. An error if it has ended at the time `now` of the wall
-    /// clock.
+    /// Nanoseconds from saving until `now`, by the wall clock. An error if the window has ended.
     pub fn age(&self, now: u64) -> Result<u64, Unusable> {
         let age = now.checked_sub(self.saved).ok_or_else(|| {
             Unusable::Foreign("it was saved in the future: the clock was set".into())
