@@ -3,7 +3,7 @@
 /** Spans in seconds; the smallest one that contains all points is used. */
 const SPANS = [120, 300, 900];
 
-/** The next round number from `most` on. */
+/** The smallest round number that is at least `most`. */
 function ceiling(most) {
   if (!(most > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
