@@ -233,7 +233,10 @@ fn scrapes_under_load(folder: &Path) {
     let start = Instant::now();
     let loaded = measure(SCRAPES);
     let seconds = start.elapsed().as_secs_f64();
-    assert!(sender.0.try_wait().unwrap().is_none(), "the sender has ended before the measurement");
+    assert!(
+        sender.0.try_wait().unwrap().is_none(),
+        "the sender has ended before the measurement"
+    );
     sender.stop("-INT");
     std::thread::sleep(Duration::from_secs(1));
     let text = scrape(folder);

@@ -207,7 +207,10 @@ fn questions_by_http(folder: &Path) {
     }
     let seconds = begun.elapsed().as_secs_f64();
     let text = metrics(folder);
-    assert!(sender.0.try_wait().unwrap().is_none(), "the sender has ended before the measurement");
+    assert!(
+        sender.0.try_wait().unwrap().is_none(),
+        "the sender has ended before the measurement"
+    );
     let packets = values(&text, "crane_capture_packets_total").sum::<f64>() - before;
     let lost: f64 = values(&text, "crane_capture_dropped_packets_total").sum();
     took.sort_by(f64::total_cmp);

@@ -357,7 +357,10 @@ mod tests {
         let key = || Folder::open(folder.path()).unwrap().key().unwrap();
         let (first, second) = (key(), key());
         assert!(first.secret == second.secret);
-        assert!(first.sampling != second.sampling, "the seed for sampling is new");
+        assert!(
+            first.sampling != second.sampling,
+            "the seed for sampling is new"
+        );
         let path = folder.path().join(KEY);
         let good = fs::read(&path).unwrap();
         for bit in 0..8 * good.len() {

@@ -158,6 +158,9 @@ fn damaged_sketches_are_refused_or_answer_without_a_panic() {
             answers(&again);
             assert!(again.memory_bytes() <= 100 << 10);
         }
-        assert!(refused < flips, "changed counts in cells cannot be detected");
+        assert!(
+            refused < flips,
+            "changed counts in cells cannot be detected"
+        );
     }
 }
