@@ -71,7 +71,7 @@ pub fn strip(link: Link, data: &[u8]) -> Result<Ip<'_>, Ignored> {
     }
 }
 
-/// Returns whether a packet came in or went out. `None` if its link header does not tell.
+/// Returns whether a packet came in or went out. `None` if its link header has no direction.
 pub fn direction(link: Link, data: &[u8]) -> Option<Direction> {
     let packet_type = match link.0 {
         113 => u16::from_be_bytes(*data.first_chunk()?),

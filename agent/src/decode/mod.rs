@@ -140,7 +140,7 @@ mod tests {
             }
             let routed = [&[OPTIONS, 1][..], &[0; 14], &options(number, &[1, 2])].concat();
             let packet = ip(v6(1), OPTIONS, &options(ROUTING, &routed));
-            assert_eq!(protocol(&packet, &OUTER), name, "behind three headers");
+            assert_eq!(protocol(&packet, &OUTER), name, "after three headers");
             assert_eq!(protocol(&packet[..50], &OUTER), "other", "cut off before");
             // A later fragment does not start with a header.
             let later = fragment(v6(1), 100, false, OPTIONS, &[number; 40]);
