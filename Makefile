@@ -1,19 +1,19 @@
-# `make run` and `make test` are all one needs; both install what is missing.
+# The usual targets are `run` and `test`. Both install missing packages.
 
 CARGO ?= cargo
 AGENT := target/release/crane-agent
 SAMPLE := target/sample.pcap
-# Where `install` puts things; the package has /usr.
+# The prefix of `install`. The package has /usr.
 PREFIX ?= /usr/local
 SHARE = $(DESTDIR)$(PREFIX)/share
 LIB = $(DESTDIR)$(PREFIX)/lib
-# The unit of the machine's owner, or of a package.
+# The directory of units: that for packages if PREFIX is /usr, otherwise that of the administrator.
 UNITS = $(DESTDIR)$(if $(filter /usr,$(PREFIX)),/usr/lib,/etc)/systemd/system
-# For bash, zsh and fish.
+# Completions for bash, zsh and fish.
 COMPLETIONS = $(SHARE)/bash-completion/completions/crane-agent \
   $(SHARE)/zsh/site-functions/_crane-agent \
   $(SHARE)/fish/vendor_completions.d/crane-agent.fish
-# Tests write their names here that could not run.
+# Tests that could not run write their names to this file.
 SKIPPED := target/tmp/skipped
 
 STAGE := target/stage
@@ -36,7 +36,7 @@ $(SAMPLE): $(AGENT)
 $(AGENT): setup
 	$(CARGO) build --release --locked -p crane-agent
 
-## test: everything that has to hold before a commit
+## test: format, lints and all tests, to be run before a commit
 test: setup-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
@@ -45,10 +45,10 @@ test: setup-test
 	  [ ! -e $(SKIPPED) ] || echo "SKIPPED: $$(sort -u $(SKIPPED) | wc -l) tests need root:" $$(sort -u $(SKIPPED)); \
 	  exit $$code
 
-## test-extra: what takes minutes and a Debian mirror: the package, and a machine that boots it
+## test-extra: tests with other programs, which take minutes and need PyPI, npm and a Debian mirror
 test-extra: test-dashboards test-lines test-alerts test-top test-page test-package test-boot
 
-## test-dashboards: Grafana's library reads every dashboard and loses nothing
+## test-dashboards: Grafana's library reads every dashboard without loss
 test-dashboards:
 	.ci/test-dashboards
 
@@ -67,22 +67,22 @@ test-package: deb
 	@sh .ci/need debootstrap debootstrap
 	.ci/test-package
 
-## test-boot: a machine boots systemd and runs the package as a service
+## test-boot: a virtual machine boots systemd and runs the package as a service
 test-boot: deb
 	@sh .ci/need debootstrap debootstrap cpio cpio
 	.ci/test-boot
 
-## test-top: the live view in a real terminal, that of tmux
+## test-top: the live view in a terminal of tmux
 test-top: $(AGENT)
 	@sh .ci/need tmux tmux
 	AGENT=$(AGENT) .ci/test-top
 
-## test-page: the page in Chromium (IMAGES=docs/images: and the pictures of the README)
+## test-page: the page in Chromium (IMAGES=docs/images also renews the pictures of the README)
 test-page: $(AGENT)
 	@sh .ci/need chromium chromium node nodejs npm npm ip iproute2 ping iputils-ping
 	.ci/test-page
 
-## bench: store and query on one core, then replay and live capture beside others
+## bench: store and query on one core, then replay and live capture compared with other programs
 bench: setup
 	@sh .ci/need tcpdump tcpdump nfpcapd nfdump softflowd softflowd taskset util-linux \
 	  ip iproute2 tcpreplay tcpreplay trafgen netsniff-ng
@@ -93,17 +93,17 @@ bench: setup
 check-cuda: setup
 	.ci/check-cuda
 
-## setup: what building needs
+## setup: install what the build needs
 setup:
 	@sh .ci/need /usr/include/pcap/pcap.h libpcap-dev
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: install it from https://rustup.rs" >&2; exit 1; }
 
-## setup-test: what the tests need besides
+## setup-test: install what the tests need in addition
 setup-test: setup
 	@sh .ci/need ip iproute2 promtool prometheus systemd-analyze systemd ping iputils-ping tshark tshark tcpreplay tcpreplay \
 	  faketime faketime jq jq groff groff-base openssl openssl curl curl tcpdump tcpdump bash bash zsh zsh fish fish script bsdutils
 
-## install: the agent, its manual, completions, its unit and its configuration
+## install: install the agent, its manual, completions, unit and configuration
 install: $(AGENT)
 	install -D -m 755 $(AGENT) $(DESTDIR)$(PREFIX)/bin/crane-agent
 	install -D -m 755 systemd/restart-delay $(LIB)/crane-agent/restart-delay
@@ -122,13 +122,13 @@ install: $(AGENT)
 	  install -D -m 644 agent/crane-agent.toml $(DESTDIR)/etc/crane-agent/crane-agent.toml
 	[ -n "$(DESTDIR)" ] || ! command -v systemd-sysusers >/dev/null || systemd-sysusers crane-agent.conf
 
-## uninstall: what `install` put there, except the configuration
+## uninstall: remove what `install` has installed, except the configuration
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/crane-agent $(UNITS)/crane-agent.service $(LIB)/sysusers.d/crane-agent.conf
 	rm -rf $(LIB)/crane-agent $(SHARE)/crane-agent
 	rm -f $(SHARE)/man/man1/crane-agent.1 $(SHARE)/man/man1/crane-agent-*.1 $(COMPLETIONS)
 
-## deb: a Debian package in target/debian (DEB_FLAGS for cargo-deb)
+## deb: build a Debian package in target/debian (DEB_FLAGS for cargo-deb)
 deb: $(AGENT) $(CARGO_DEB)
 	@sh .ci/need dpkg-shlibdeps dpkg-dev
 	rm -rf $(STAGE)

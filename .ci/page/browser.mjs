@@ -1,5 +1,5 @@
-// What the tests of the page share: an agent, a browser that watches what is asked for,
-// and checks that say what they found.
+// Helpers of the tests of the page: an agent, a browser that records requests, and checks that
+// print the unexpected value.
 
 import { spawn } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
@@ -20,13 +20,13 @@ export function check(condition, what, found) {
   throw new Error(`FAILED: ${what}${found === undefined ? '' : `: ${JSON.stringify(found)}`}`);
 }
 
-/** Asks again until it holds. */
+/** Calls `holds` until it returns a true value, and returns that. */
 export async function eventually(what, holds, seconds = 15) {
   const start = Date.now();
   for (;;) {
     const value = await holds();
     if (value) return value;
-    if (Date.now() - start > seconds * 1000) throw new Error(`FAILED: waited in vain: ${what}`);
+    if (Date.now() - start > seconds * 1000) throw new Error(`FAILED: timeout: ${what}`);
     await new Promise((done) => setTimeout(done, 100));
   }
 }
@@ -44,7 +44,7 @@ export function freePort() {
 const started = [];
 process.on('exit', () => started.forEach((child) => child.kill('SIGKILL')));
 
-/** An agent that serves on this port. */
+/** Starts an agent that serves on this port. */
 export async function agent(port, args, options = {}) {
   const child = spawn(AGENT, [...args, `--listen=127.0.0.1:${port}`], { stdio: ['ignore', 'ignore', 'pipe'], ...options });
   started.push(child);
@@ -64,7 +64,7 @@ export function stop(child) {
   });
 }
 
-/** What `crane-agent` prints. */
+/** Runs `crane-agent` and returns its standard output. */
 export function run(args, options = {}) {
   return new Promise((done, fail) => {
     const child = spawn(AGENT, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
@@ -88,11 +88,11 @@ export async function browser() {
 export const LARGE = { width: 1400, height: 900 };
 export const PHONE = { width: 390, height: 844 };
 
-/** A page that keeps what it complains about and what it asks for. */
+/** Opens a page and records its errors, warnings and requests. */
 export async function open(chrome, url, { size = LARGE, dark = true, ...options } = {}) {
   const context = await chrome.newContext({
     viewport: size, colorScheme: dark ? 'dark' : 'light', hasTouch: size.width < 500, timezoneId: 'UTC', locale: 'en-GB',
-    // What fades in has less contrast for half a second.
+    // Without transitions, because contrast is lower while an element fades in.
     reducedMotion: 'reduce', ...options,
   });
   const page = await context.newPage();
@@ -105,12 +105,12 @@ export async function open(chrome, url, { size = LARGE, dark = true, ...options 
   return page;
 }
 
-/** What can be read of it now. */
+/** The visible text of an element. */
 export function text(page, selector) {
   return page.evaluate((one) => document.querySelector(one)?.innerText ?? '', selector);
 }
 
-/** What axe finds that is serious. */
+/** The serious and critical violations that axe finds. */
 export async function faults(page) {
   await page.evaluate(axe);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
@@ -118,23 +118,23 @@ export async function faults(page) {
   return bad.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.target.join(' ')).join(', ')}`);
 }
 
-/** How far it can be scrolled sideways. */
+/** By how many pixels the page is wider than the window. */
 export function sideways(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
 }
 
-/** Those of the documents; others are to look at while the page changes. */
+/** Pictures in the documentation. Others are only for inspection during development. */
 const SHOWN = ['dark', 'light', 'phone', 'graph', 'search', 'sketch', 'report', 'interfaces'].map((name) => `page-${name}`);
 
 export async function picture(page, name) {
-  // Thin lines by the hundred are no picture for PNG.
+  // JPEG is smaller for a picture with hundreds of thin lines.
   const kind = name === 'page-graph' ? { type: 'jpeg', quality: 85 } : { type: 'png' };
   const path = `${SHOWN.includes(name) ? IMAGES : `${WORK}/pictures`}/${name}.${kind.type === 'png' ? 'png' : 'jpg'}`;
   await page.screenshot({ path, animations: 'disabled', ...kind });
   check(statSync(path).size < 200_000, `${path} is small`, statSync(path).size);
 }
 
-/** Runs it, and ends with 1 if it fails. */
+/** Runs a test, and exits with 1 if it fails. */
 export async function test(body) {
   const chrome = await browser();
   try {

@@ -1,4 +1,4 @@
-// 500 interfaces that are really there.
+// The page with 500 interfaces, and with an interface that does not exist.
 
 import { agent, check, eventually, faults, freePort, ok, open, picture, PHONE, sideways, test, text } from './browser.mjs';
 

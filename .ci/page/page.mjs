@@ -1,4 +1,4 @@
-// The page of an agent that replays the demo's capture.
+// The page of an agent that replays a sample, as `make demo` does.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 
@@ -51,7 +51,7 @@ async function firstLook(chrome, at) {
   return page;
 }
 
-/** How fast everything is now, and an order by that. */
+/** Rates of the last seconds, and the order of rows by rate. */
 async function rates(page) {
   const speeds = await eventually('rates of the last 2 s', async () => {
     const cells = await page.locator('#panel .rows li .rate_2s').allTextContents();
@@ -116,7 +116,7 @@ async function keys(page) {
   await eventually('p pauses', async () => (await text(page, '#live')).includes('paused'));
   const asked = page.asked.length;
   await page.waitForTimeout(2500);
-  check(page.asked.length <= asked + 4, 'nothing is asked while paused', page.asked.length - asked);
+  check(page.asked.length <= asked + 4, 'no requests while paused', page.asked.length - asked);
   await page.keyboard.press('p');
   await page.locator('#panel .rows li').nth(2).hover();
   await page.keyboard.press('b');
@@ -135,11 +135,11 @@ async function keys(page) {
   await page.waitForTimeout(1000);
   const before = page.asked.length;
   await page.waitForTimeout(2500);
-  check(page.asked.length === before, 'nothing is asked while it cannot be seen', page.asked.length - before);
+  check(page.asked.length === before, 'no requests while hidden', page.asked.length - before);
   await hide(false);
-  await eventually('it goes on', async () => page.asked.length > before);
-  ok('nothing is asked while it cannot be seen');
-  ok('keys: 1 to 8, arrows, /, Escape, t, p, b, ?');
+  await eventually('requests continue', async () => page.asked.length > before);
+  ok('no requests while the page is hidden');
+  ok('keys: 1 to 9, arrows, /, Escape, t, p, b, ?');
 }
 
 async function everyTab(chrome, at) {
@@ -215,7 +215,7 @@ async function restart(page, port, running) {
   const again = await agent(port, [...REPLAY, '-c', 'agent.toml'], { cwd: folder });
   await eventually('the page is back', async () => !(await page.locator('#banner').isVisible()) && (await text(page, '#live')).includes('live'));
   await eventually('rows again', async () => (await text(page, '#panel .rows li')).includes(HEAVIEST[0]));
-  ok('survives a restart of the agent, and says so meanwhile');
+  ok('reconnects after a restart of the agent, and reports the outage');
   return again;
 }
 
@@ -235,7 +235,7 @@ async function estimates(chrome) {
   check(page.complaints.length === 0, 'no complaints', page.complaints);
   await page.context().close();
   await stop(running);
-  ok('estimates have whiskers; the sketch shows its layers and how they do');
+  ok('estimates have whiskers; the sketch tab shows layers and coverage');
 }
 
 async function password(chrome) {
@@ -267,7 +267,7 @@ test(async (chrome) => {
   await pictures(chrome, at);
   running = await restart(page, port, running);
   const elsewhere = page.asked.filter((url) => !url.startsWith(at) && !url.startsWith('data:'));
-  check(elsewhere.length === 0, 'nobody else is asked', elsewhere);
+  check(elsewhere.length === 0, 'all requests go to the agent', elsewhere);
   ok(`${page.asked.length} requests, all to the agent`);
   await stop(running);
   await estimates(chrome);

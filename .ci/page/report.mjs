@@ -1,4 +1,4 @@
-// The page that `replay --report` writes, from a file.
+// The page of `replay --report`, opened from a file.
 
 import { check, eventually, faults, ok, open, picture, run, sideways, test, text, PHONE, WORK } from './browser.mjs';
 
@@ -23,8 +23,8 @@ test(async (chrome) => {
   await eventually('the pair and its windows', async () => page.locator('#found svg.windows rect').count());
   await picture(page, 'page-report');
   await page.evaluate(() => { location.hash = 'q=10.9.9.9'; });
-  await eventually('who is not inside', async () => /Not in the lists of this report/.test(await text(page, '#found')));
-  // UTC comes first wherever it is read, local time is beside it and says so.
+  await eventually('an address that is not in the report', async () => /Not in the lists of this report/.test(await text(page, '#found')));
+  // In every time zone, UTC is shown first, followed by local time with the name of the zone.
   for (const [zone, local] of [
     ['America/Los_Angeles', /22:13:20–22:14:19\sUTC \(local: 14:13:20–14:14:19, America\/Los_Angeles\)/],
     ['Asia/Tokyo', /22:13:20–22:14:19\sUTC \(local: 2023-11-15 07:13:20–07:14:19, Asia\/Tokyo\)/],
@@ -38,9 +38,9 @@ test(async (chrome) => {
   }
   check(page.complaints.length === 0, 'no complaints', page.complaints);
   const elsewhere = page.asked.filter((url) => !url.startsWith('file:') && !url.startsWith('data:'));
-  check(elsewhere.length === 0, 'a report asks nobody', elsewhere);
+  check(elsewhere.length === 0, 'a report sends no requests', elsewhere);
   const phone = await open(chrome, at, { size: PHONE, dark: false });
   await phone.waitForTimeout(500);
   check(await sideways(phone) <= 0, 'no sideways scrolling');
-  ok('a report works from a file, asks nobody, and says what it does not know');
+  ok('a report works from a file, sends no requests, and reports what its lists do not contain');
 });

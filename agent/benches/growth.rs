@@ -1,10 +1,11 @@
-//! What a packet costs as the number of pairs grows from a thousand to ten
-//! million, and how much memory.
+//! CPU time per packet and memory as the number of pairs grows from a thousand
+//! to ten million.
 //!
-//! Every pair comes in bursts of 16 packets on average, 64 pairs at a time, as
-//! in the skewed sample, and then one packet at a time; the captures are made on
-//! the way into a pipe. CPU time of the agent, decoding included, the best of
-//! three rounds (the largest: one).
+//! In the first table, a pair sends bursts of 16 packets on average and 64 pairs
+//! send at a time, as in the skewed sample; in the second table, bursts have one
+//! packet. Captures are generated while they are written to a pipe. CPU time
+//! includes decoding and is the best of three rounds, or of one round if there
+//! are more packets than [`LEAST`].
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../tests/common/mod.rs"]
@@ -20,11 +21,11 @@ use common::{AGENT, Running, frame};
 const AT_ONCE: usize = 64;
 /// Packets of a burst, on average.
 const BURSTS: [u64; 2] = [16, 1];
-/// At least so many packets are measured.
+/// Least number of packets of a measurement.
 const LEAST: u64 = 8_000_000;
 const ROUNDS: usize = 3;
 
-/// Writes a capture in which each of `pairs` pairs has its bursts in turn.
+/// Writes a capture in which `pairs` pairs send their bursts in turn.
 fn write_capture(
     mut out: impl Write,
     (pairs, burst): (u64, u64),
@@ -47,7 +48,7 @@ fn write_capture(
     for _ in 0..packets {
         let (pair, left) = &mut active[random() as usize % AT_ONCE];
         if *left == 0 {
-            // A number made of the rank looks like two addresses.
+            // The number of the pair is mixed to give two addresses.
             *pair = (turn % pairs + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             *left = 1 + random() % (2 * burst - 1);
             turn += 1;
@@ -62,7 +63,7 @@ fn write_capture(
     out.flush()
 }
 
-/// Seconds of CPU time, bytes of sketches, bytes resident near the end.
+/// Returns seconds of CPU time, bytes of sketches, and bytes resident near the end.
 fn replay(traffic: (u64, u64), packets: u64) -> (f64, u64, u64) {
     let mut command = Command::new(AGENT);
     command
@@ -77,7 +78,7 @@ fn replay(traffic: (u64, u64), packets: u64) -> (f64, u64, u64) {
     let mut report = String::new();
     let mut output = agent.0.stdout.take().unwrap();
     output.read_to_string(&mut report).unwrap();
-    // The threads' times are added up when the last of them has ended.
+    // CPU time is complete when the last thread has ended.
     std::thread::sleep(Duration::from_millis(200));
     let seconds = agent.cpu_seconds();
     assert!(agent.succeeds());
@@ -88,7 +89,7 @@ fn replay(traffic: (u64, u64), packets: u64) -> (f64, u64, u64) {
 }
 
 fn main() {
-    // `cargo test --benches` only wants to know that this can start.
+    // `cargo test --benches` only checks that the program starts.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -106,7 +107,7 @@ fn table(burst: u64) {
     let mut first = None;
     for pairs in [1_000, 10_000, 100_000, 1_000_000, 10_000_000] {
         let packets = LEAST.max(pairs * burst);
-        // So many packets need no repetition.
+        // With this many packets, one round is accurate enough.
         let rounds = if packets > LEAST { 1 } else { ROUNDS };
         let runs = (0..rounds).map(|_| replay((pairs, burst), packets));
         let (seconds, memory, resident) = runs.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();

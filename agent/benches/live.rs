@@ -1,6 +1,6 @@
-//! Live capture on a cable between network namespaces: what a packet costs
-//! beside softflowd, what hundreds of interfaces cost, and whether scrapes get
-//! in the way. Needs root.
+//! Live capture on a veth pair between network namespaces: CPU time per packet
+//! compared with softflowd, CPU time and memory of hundreds of interfaces, and
+//! the effect of scrapes under load. Needs root.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../tests/common/mod.rs"]
@@ -17,10 +17,10 @@ use common::net::Cable;
 use common::{AGENT, Running, eventually, values};
 
 const ROUNDS: usize = 3;
-/// Packets of the sample, and how often it is sent.
+/// Packets of the sample, and how many times it is sent.
 const SAMPLE: u64 = 200_000;
 const TIMES: u64 = 10;
-/// Packets of the sample that trafgen sends over and over.
+/// Packets of the sample that trafgen repeats.
 const SHORT: usize = 2000;
 const SCRAPES: usize = 1000;
 const IDLE_SECONDS: u64 = 10;
@@ -39,7 +39,7 @@ impl Sender {
         }
     }
 
-    /// Sends as fast as it can until all is sent.
+    /// Sends the sample `times` times as fast as possible.
     fn start(self, cable: &Cable, folder: &Path, times: u64) -> Running {
         let mut command = match self {
             Self::Tcpreplay => {
@@ -64,7 +64,7 @@ impl Sender {
     }
 }
 
-/// The sample, as a capture and, shortened, as trafgen wants it.
+/// Writes the sample as a capture and, shortened, as a configuration of trafgen.
 fn make_sample(folder: &Path) {
     let capture = folder.join("sample.pcap");
     let made = Command::new(AGENT)
@@ -78,16 +78,16 @@ fn make_sample(folder: &Path) {
     let (mut rest, mut text) = (&bytes[24..], String::new());
     for _ in 0..SHORT {
         let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
-        let (packet, behind) = rest[16..].split_at(length);
+        let (packet, after) = rest[16..].split_at(length);
         let hex: Vec<String> = packet.iter().map(|byte| format!("0x{byte:02x}")).collect();
         writeln!(text, "{{ {} }}", hex.join(", ")).unwrap();
-        rest = behind;
+        rest = after;
     }
     std::fs::write(folder.join("sample.cfg"), text).unwrap();
 }
 
-/// An agent on the left side that is also asked over a socket, which does not
-/// care for namespaces.
+/// An agent on the left side with a unix socket, which can be reached from
+/// all network namespaces.
 fn agent(cable: &Cable, folder: &Path, args: &[&str]) -> Running {
     let mut command = Cable::command(&cable.left, AGENT);
     command
@@ -108,7 +108,7 @@ fn scrape(folder: &Path) -> String {
     text
 }
 
-/// Packets that were lost, by the ring and by the kernel.
+/// Packets that the ring and the kernel dropped.
 fn lost(text: &str) -> f64 {
     values(text, "crane_capture_dropped_packets_total").sum()
 }
@@ -119,12 +119,12 @@ struct Cost {
     lost: Option<f64>,
 }
 
-/// Sends everything past `watcher`, which runs on the left side.
+/// Sends the traffic while `watcher` captures on the left side, and measures its CPU time.
 fn pass(cable: &Cable, folder: &Path, sender: Sender, watcher: &Running) -> Cost {
     let (before, start) = (watcher.cpu_seconds(), Instant::now());
     assert!(sender.start(cable, folder, TIMES).succeeds());
     let seconds = start.elapsed().as_secs_f64();
-    // What is still in buffers is worked on, too.
+    // Packets that are still in buffers are processed, too.
     std::thread::sleep(Duration::from_secs(1));
     let packets = (TIMES * SAMPLE) as f64;
     Cost {
@@ -155,7 +155,7 @@ fn pass_agent(cable: &Cable, folder: &Path, sender: Sender) -> Cost {
     assert_eq!(
         edges + lost,
         (TIMES * SAMPLE) as f64,
-        "every packet is counted"
+        "every packet is stored or counted as lost"
     );
     Cost {
         lost: Some(lost),
@@ -163,7 +163,7 @@ fn pass_agent(cable: &Cable, folder: &Path, sender: Sender) -> Cost {
     }
 }
 
-/// CPU time beside softflowd, in turns.
+/// Compares CPU time with softflowd, in alternate rounds.
 fn beside_softflowd(folder: &Path) {
     println!(
         "\nlive on a veth pair, {} packets, the best of {ROUNDS} rounds",
@@ -200,12 +200,12 @@ fn beside_softflowd(folder: &Path) {
     }
 }
 
-/// Scrapes of 100 interfaces while one of them has all it can carry.
+/// Duration of scrapes of 100 interfaces while one of them is fully loaded.
 fn scrapes_under_load(folder: &Path) {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_idle(100);
     let agent = agent(&cable, folder, &[]);
-    // Every interface has its heavy hitters.
+    // Traffic on every interface, so that each exports heavy hitters.
     for n in 0..50 {
         let mut send = Cable::command(&cable.left, "tcpreplay");
         send.args(["-q", "--pps=20000", "--limit=1000", "-i"])
@@ -233,7 +233,10 @@ fn scrapes_under_load(folder: &Path) {
     let start = Instant::now();
     let loaded = measure(SCRAPES);
     let seconds = start.elapsed().as_secs_f64();
-    assert!(sender.0.try_wait().unwrap().is_none(), "the load lasts");
+    assert!(
+        sender.0.try_wait().unwrap().is_none(),
+        "the sender has ended before the measurement"
+    );
     sender.stop("-INT");
     std::thread::sleep(Duration::from_secs(1));
     let text = scrape(folder);
@@ -257,7 +260,7 @@ fn scrapes_under_load(folder: &Path) {
     drop(agent);
 }
 
-/// What 500 interfaces cost on which nothing happens.
+/// Memory and CPU time of 500 interfaces without traffic.
 fn many_interfaces(folder: &Path) {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_idle(500);
@@ -266,7 +269,7 @@ fn many_interfaces(folder: &Path) {
     let before = agent.cpu_seconds();
     std::thread::sleep(Duration::from_secs(IDLE_SECONDS));
     let share = (agent.cpu_seconds() - before) / IDLE_SECONDS as f64;
-    // A second window everywhere: the most memory there can be.
+    // Every interface has two windows, which is the largest memory.
     let text = eventually("two windows", || {
         let text = scrape(folder);
         let complete = values(&text, "crane_window_complete").sum::<f64>();
@@ -283,7 +286,7 @@ fn many_interfaces(folder: &Path) {
 }
 
 fn main() {
-    // `cargo test --benches` only wants to know that this can start.
+    // `cargo test --benches` only checks that the program starts.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }

@@ -1,6 +1,6 @@
-//! What is lost under load: a flood in which every packet is another pair, in large and
-//! small memory; questions beside packets, in process and by HTTP; and what 100 busy
-//! interfaces cost while nobody asks. The last two capture for real and need root.
+//! Packets lost under load: in a flood in which every packet is another pair, with large and
+//! small memory; and with questions in process and by HTTP. CPU time and memory of 100 busy
+//! interfaces without questions. The last two capture on interfaces and need root.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../tests/common/mod.rs"]
@@ -28,7 +28,7 @@ use crane_agent::traffic::service::Service;
 use crane_agent::traffic::slot::Slot;
 
 const SECONDS: f64 = 12.0;
-/// Packets that are written to the ring at once.
+/// Packets that are written to the ring at a time.
 const CHUNK: usize = 256;
 const PAIRS: u32 = 1000;
 
@@ -39,7 +39,7 @@ fn mixed(n: u64) -> u64 {
     n ^ n >> 31
 }
 
-/// Every packet is another pair.
+/// The pair of a flood: another one for each `n`.
 fn forged(n: u64) -> Pair {
     let bits = mixed(n);
     Pair::V4(((bits >> 32) as u32).into(), (bits as u32).into())
@@ -49,8 +49,8 @@ fn known(n: u64) -> Pair {
     Pair::V4((n as u32 % PAIRS).into(), 1.into())
 }
 
-/// Writes `rate` packets a second for [`SECONDS`]. Returns how many packets were written
-/// and how many of them found no room.
+/// Writes `rate` packets a second for [`SECONDS`]. Returns the number of packets, and the number
+/// of those that did not fit into the ring.
 fn send(writer: &mut InterfaceWriter, rate: f64, pair: impl Fn(u64) -> Pair) -> (u64, usize) {
     let (begun, mut sent, mut lost) = (Instant::now(), 0u64, 0);
     let mut slots = Vec::new();
@@ -96,7 +96,7 @@ fn flood() {
     }
 }
 
-/// Questions about pairs of the last window.
+/// Asks about pairs of the last window while packets are stored.
 fn questions_in_process() {
     let mut pipeline = pipeline(Config::default().sketch.memory, 1);
     let mut writer = pipeline.add("busy").unwrap();
@@ -137,7 +137,7 @@ fn questions_in_process() {
     println!("\n{asked:.0} questions/s in process beside 300 k packets/s: {lost} of {sent} lost");
 }
 
-/// An agent on the left side that is asked over a socket, which is the same in all
+/// An agent on the left side with a unix socket, which can be reached from all network
 /// namespaces.
 fn agent(cable: &Cable, folder: &Path, args: &[&str]) -> Running {
     let mut command = Cable::command(&cable.left, AGENT);
@@ -168,7 +168,7 @@ fn sample(path: &Path, packets: u64, kind: &str) {
     assert!(made.unwrap().success());
 }
 
-/// Questions one after the other, each over a connection of its own.
+/// Asks one question after the other, each over a new connection.
 fn questions_by_http(folder: &Path) {
     let Some(cable) = Cable::lay() else { return };
     let capture = folder.join("hostile.pcap");
@@ -207,7 +207,10 @@ fn questions_by_http(folder: &Path) {
     }
     let seconds = begun.elapsed().as_secs_f64();
     let text = metrics(folder);
-    assert!(sender.0.try_wait().unwrap().is_none(), "the load lasts");
+    assert!(
+        sender.0.try_wait().unwrap().is_none(),
+        "the sender has ended before the measurement"
+    );
     let packets = values(&text, "crane_capture_packets_total").sum::<f64>() - before;
     let lost: f64 = values(&text, "crane_capture_dropped_packets_total").sum();
     took.sort_by(f64::total_cmp);
@@ -250,7 +253,7 @@ fn busy_interfaces(folder: &Path) {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(25) {
         for n in 0..50 {
-            // Both ends of the cable are captured.
+            // Both ends of the pair of interfaces are captured.
             let mut send = Cable::command(&cable.left, "tcpreplay");
             send.args(["-q", "--topspeed", "-i"])
                 .arg(format!("idle{n}"))
@@ -268,11 +271,11 @@ fn busy_interfaces(folder: &Path) {
     let packets: f64 = values(&text, "crane_capture_packets_total").sum();
     let lost: f64 = values(&text, "crane_capture_dropped_packets_total").sum();
     println!(
-        "\n{} busy interfaces with {PAIRS} pairs each, nobody asks: {packets} packets, {lost} lost",
+        "\n{} busy interfaces with {PAIRS} pairs each, without questions: {packets} packets, {lost} lost",
         values(&text, "crane_interface_up").count()
     );
     println!(
-        "worker, storing and turning included: {:.2} % of a core",
+        "worker, including storing and ending windows: {:.2} % of a core",
         share * 100.0
     );
     println!(
@@ -282,7 +285,7 @@ fn busy_interfaces(folder: &Path) {
 }
 
 fn main() {
-    // `cargo test --benches` only wants to know that this can start.
+    // `cargo test --benches` only checks that the program starts.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }

@@ -1,8 +1,8 @@
-//! How fast archives are replayed, beside other readers of capture files:
+//! Speed of replaying captures, compared with other readers of capture files:
 //! tcpdump (which only copies), nfpcapd and softflowd (which count flows).
 //!
-//! `make bench` generates the captures, runs every program in turns and prints
-//! the best of three, as a ratio to tcpdump in the same run. Warm page cache.
+//! `make bench` generates the captures, runs the programs in turn and prints the
+//! best of three rounds, as a ratio to tcpdump. The page cache is warm.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ const KINDS: [(&str, u64, f64); 3] = [
     ("forged", 2_000_000, 0.6),
 ];
 
-/// A program, and how many cores it may use.
+/// A program and the number of cores that it may use.
 struct Reader {
     name: &'static str,
     command: Vec<String>,
@@ -55,7 +55,7 @@ fn readers(capture: &str, scratch: &str) -> Vec<Reader> {
     ]
 }
 
-/// Runs it and returns how many seconds it took; none if it cannot run.
+/// Runs a program and returns the seconds it took. `None` if it cannot run or fails.
 fn run(reader: &Reader) -> Option<f64> {
     let mut command = if reader.cores == 1 {
         let mut command = Command::new("taskset");
@@ -116,7 +116,7 @@ fn measure(kind: &str, packets: u64, folder: &Path) -> f64 {
 }
 
 fn main() {
-    // `cargo test --benches` only wants to know that this can start.
+    // `cargo test --benches` only checks that the program starts.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }

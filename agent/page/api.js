@@ -1,6 +1,6 @@
-// The agent, as it is asked over HTTP.
+// Requests to the agent over HTTP.
 
-/** Longer than the agent takes for an answer about the current window. */
+/** In milliseconds; longer than the agent takes for an answer about the current window. */
 const TIMEOUT = 8000;
 
 class Refused extends Error {
@@ -10,7 +10,7 @@ class Refused extends Error {
   }
 }
 
-/** Throws a TypeError if there is no answer, and Refused if the agent refuses. */
+/** Sends a request. Throws a TypeError if there is no answer, and Refused if the agent refuses. */
 async function ask(path, parameters) {
   const given = Object.entries(parameters || {}).filter(([, value]) => value !== undefined);
   const query = given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
@@ -24,7 +24,7 @@ async function ask(path, parameters) {
   return body;
 }
 
-/** A running agent. */
+/** The data source of a page that a running agent serves. */
 const agent = {
   live: true,
   interfaces: (name) => ask('interfaces', { interface: name }),
@@ -32,7 +32,7 @@ const agent = {
     const answer = await ask('heavy-hitters', { interface: name, window, by, top, rates: true });
     return answer.interfaces[0];
   },
-  /** Points, oldest first: when they end, how long they are, what there was. */
+  /** Points of the chart, oldest first: end, length, traffic. */
   async history(name, points) {
     const answer = await ask('history', { interface: name, points });
     const all = new Map();
@@ -59,7 +59,7 @@ const agent = {
     const known = [knownText(answer, 'src_'), knownText(answer, 'dst_')].filter(Boolean).join(' → ');
     return found && { names: [answer.src_name, answer.dst_name], known, ...found };
   },
-  /** What a service had, and the pairs that had most of it. */
+  /** The traffic of a service, and its heaviest pairs. */
   async service(service, name, window, by) {
     return (await ask('service', { service, interface: name, window, by, top: 50 })).interfaces[0];
   },

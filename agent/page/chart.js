@@ -3,7 +3,7 @@
 /** Spans in seconds; the smallest one that contains all points is used. */
 const SPANS = [120, 300, 900];
 
-/** A round number of at least this. */
+/** The smallest round number that is at least `most`. */
 function ceiling(most) {
   if (!(most > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
@@ -27,7 +27,7 @@ class TrafficChart {
     this.points = [];
   }
 
-  /** Points of the last quarter of an hour, or of all of a capture. */
+  /** Draws the points of the last 15 minutes, or of the whole capture of a report. */
   update(points, measure, live, emptyText) {
     Object.assign(this, { points, measure, live, emptyText });
     this.draw();
@@ -47,9 +47,9 @@ class TrafficChart {
     const points = this.points;
     show(this.empty, points.length === 0);
     this.picture.classList.toggle('none', points.length === 0);
-    say(this.empty, points.length === 0 ? this.emptyText : '');
+    setText(this.empty, points.length === 0 ? this.emptyText : '');
     if (points.length === 0) {
-      say(this.note, '');
+      setText(this.note, '');
       return;
     }
     const width = Math.max(200, this.canvas.clientWidth);
@@ -74,7 +74,7 @@ class TrafficChart {
       parts.push(svg('line', { class: 'grid', x1: left, x2: width, y1: y(most * share), y2: y(most * share) }));
     }
     parts.push(svg('line', { class: 'axis', x1: left, x2: width, y1: floor + 0.5, y2: floor + 0.5 }));
-    // Few windows are steps, many points are a line.
+    // Few windows are drawn as steps, many points as a line.
     const steps = points.length <= 40 && !this.live;
     const times = (point) => (steps ? [point.end - point.seconds, point.end] : [point.end - point.seconds / 2]);
     const line = points.flatMap((point) => times(point).map((time) => `${x(time).toFixed(1)},${y(this.rate(point)).toFixed(1)}`));
@@ -100,7 +100,7 @@ class TrafficChart {
     const drops = lost.reduce((sum, point) => sum + point.dropped, 0);
     const dropped = drops > 0 ? `, ${whole(drops)} packets lost` : '';
     set(this.picture, 'aria-label', `Traffic, ${this.live ? `last ${lasting(this.long)}` : 'windows of the capture'}: at last ${this.text(now)}, at most ${this.text(peak)}${dropped}`);
-    say(this.note, (this.live ? `last ${lasting(this.long)}` : `${points.length} windows, times in UTC`) + `, peak ${this.text(peak)}${dropped}`);
+    setText(this.note, (this.live ? `last ${lasting(this.long)}` : `${points.length} windows, times in UTC`) + `, peak ${this.text(peak)}${dropped}`);
   }
 
   times(first, last, x, y, width) {
@@ -126,7 +126,7 @@ class TrafficChart {
   point(event) {
     if (!this.cursor || !this.place) return;
     this.cursor.replaceChildren();
-    say(this.read, '');
+    setText(this.read, '');
     if (!event) return;
     const { first, span, width, x, y, floor } = this.place;
     const box = this.picture.getBoundingClientRect();
@@ -144,13 +144,13 @@ class TrafficChart {
       svg('circle', { cx: at, cy: y(this.rate(point)), r: 3.5 }),
     );
     const lost = point.dropped > 0 ? `, ${whole(point.dropped)} lost` : '';
-    say(this.read, `${clock(point.end - point.seconds)}${zoneText()}  ${this.text(this.rate(point))}${lost}`);
+    setText(this.read, `${clock(point.end - point.seconds)}${zoneText()}  ${this.text(this.rate(point))}${lost}`);
   }
 }
 
-/** A line without axes, for a row; `most` is at its upper edge. */
+/** A line chart without axes, for a row; `most` is the value at the upper edge. */
 function sparkline(values, lost, most, width, height, label) {
-  // One point is a level.
+  // A single point is drawn as a horizontal line.
   if (values.length === 1) values = [values[0], values[0]];
   const count = Math.max(2, values.length);
   const x = (at) => (at / (count - 1)) * width;
@@ -166,7 +166,7 @@ function sparkline(values, lost, most, width, height, label) {
   return picture;
 }
 
-/** Windows in order, with whiskers; unknown values are left out. */
+/** A bar for each window in order, with whiskers for the interval; unknown values are left out. */
 function windowBars(windows, measure, width, height) {
   const known = windows.filter((one) => one.row);
   const most = ceiling(Math.max(1, ...known.map((one) => measure.high(one.row))));

@@ -1,4 +1,4 @@
-// Elements. Whatever comes from the network is text, never markup.
+// Helpers for elements. Data of the agent is inserted as text, never as markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -27,8 +27,8 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-/** Changes a text only if it is another: nothing flickers, nothing is read out twice. */
-function say(node, text) {
+/** Sets a text only if it differs, so that screen readers do not read it again. */
+function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
@@ -42,8 +42,8 @@ function show(node, visible) {
 }
 
 /**
- * Makes the children of `parent` those of `items`, each known by its key. While `hold`
- * those that are there keep their places.
+ * Updates the children of `parent` to one for each of `items`, identified by `key`. With `hold`,
+ * existing children keep their positions.
  */
 function keyed(parent, items, key, create, update, hold) {
   const known = new Map();
@@ -74,12 +74,12 @@ function keyed(parent, items, key, create, update, hold) {
   });
 }
 
-/** Whether the pointer or the keyboard is on it, so that it should stay as it is. */
+/** Whether the element has the pointer or the focus, so that its rows should not move. */
 function isHeld(node) {
   return node.matches(':hover') && matchMedia('(hover: hover)').matches;
 }
 
-/** The same number for the same text, everywhere. */
+/** A hash of a text, which is the same on every machine. */
 function hash(text) {
   let h = 2166136261;
   for (let at = 0; at < text.length; at += 1) {

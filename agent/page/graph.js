@@ -1,5 +1,5 @@
-// The heaviest pairs as a graph. The position of a node follows from its address and its
-// peers; a node that is placed does not move.
+// The heaviest pairs as a graph. The position of a new node depends on its address and its peers;
+// existing nodes usually do not move.
 
 const SIZES = [10, 25, 50, 100, 200];
 
@@ -19,7 +19,7 @@ class GraphTab {
     this.picture.addEventListener('pointerleave', () => this.focus(null));
     this.picture.addEventListener('click', (event) => {
       const node = event.target.closest('.node');
-      if (node) go({ q: node.dataset.key });
+      if (node) navigate({ q: node.dataset.key });
     });
     new ResizeObserver(() => this.view && this.draw()).observe(this.node);
   }
@@ -40,13 +40,13 @@ class GraphTab {
     this.view = view;
     const pairs = (view.lists && view.lists.pairs) || [];
     show(this.empty, pairs.length === 0);
-    say(this.empty, pairs.length === 0 ? view.emptyText : '');
+    setText(this.empty, pairs.length === 0 ? view.emptyText : '');
     this.picture.classList.toggle('none', pairs.length === 0);
     this.collect(pairs, view.measure);
     this.draw();
   }
 
-  /** The nodes of the heaviest pairs, and one edge for both directions. */
+  /** Collects the nodes of the heaviest pairs, and one edge for both directions. */
   collect(pairs, measure) {
     const [nodes, edges] = [new Map(), new Map()];
     const node = (ip, name) => {
@@ -110,7 +110,7 @@ class GraphTab {
     this.emphasise();
   }
 
-  /** Places new nodes; the others stay. */
+  /** Places new nodes. The others keep their positions, except after large changes. */
   arrange(box) {
     const fresh = this.nodes.filter((one) => !this.places.has(one.ip));
     for (const one of fresh) {
@@ -127,7 +127,7 @@ class GraphTab {
       this.places.set(one.ip, { x: x + spread * dx, y: y + spread * dy });
     }
     const narrow = box.width < 500;
-    // With many new nodes, or another shape of the picture, all may move once.
+    // With many new nodes or another shape of the graph, all nodes are placed again.
     const anew = this.nodes.length > 1.4 * this.settled || this.narrow !== narrow;
     if (fresh.length === 0 && !anew) return;
     this.narrow = narrow;
@@ -145,7 +145,7 @@ class GraphTab {
     keyed(parent, [...clusters], ([name]) => name, ([name]) => svg('g', {}, svg('path', {}), svg('text', { 'text-anchor': 'middle' }, name)), (group, [, members]) => {
       const outline = hull(members.map((one) => [one.x, one.y]));
       set(group.firstChild, 'd', `M${outline.map((point) => point.map((n) => n.toFixed(1)).join(',')).join('L')}Z`);
-      // Where the picture ends, not where it is crowded.
+      // At the edge that is nearer to the border of the graph, where there are fewer labels.
       const [top, bottom] = [Math.min, Math.max].map((end) => end(...outline.map((point) => point[1])));
       const middle = outline.reduce((sum, point) => sum + point[0], 0) / outline.length;
       const below = top + bottom > 1.15 * height;
@@ -154,12 +154,12 @@ class GraphTab {
     });
   }
 
-  /** Names of the heaviest, as far as there is room. */
+  /** Draws labels of the heaviest nodes where there is room. */
   drawLabels(parent, width, height) {
     const size = 11;
     const taken = this.nodes.map((one) => [one.x - one.radius, one.y - one.radius, one.x + one.radius, one.y + one.radius]);
     const circles = taken.length;
-    // The heaviest have a label even where it hides something small.
+    // The 8 heaviest nodes have a label even if it covers a small node.
     const clashes = (box, own) => taken.some((other, at) => at !== own && !(own < 8 && at < circles && this.nodes[at].radius < 8) && box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
     const labelled = [];
     this.nodes.forEach((one, own) => {
@@ -198,9 +198,9 @@ class GraphTab {
   emphasise() {
     const one = this.focused && this.byIp.get(this.focused);
     this.picture.classList.toggle('dim', Boolean(one));
-    // More labels than this cannot be read.
+    // More than 20 labels would not be readable.
     this.picture.classList.toggle('few', Boolean(one) && one.peers.size <= 20);
-    say(this.read, one ? `${one.ip}${one.name && one.name !== 'other' ? ` (${one.name})` : ''}: ${this.view.measure.text(one.weight)}${this.view.measure.name === 'packets' ? ' packets' : ''} with ${one.peers.size} shown here` : '');
+    setText(this.read, one ? `${one.ip}${one.name && one.name !== 'other' ? ` (${one.name})` : ''}: ${this.view.measure.text(one.weight)}${this.view.measure.name === 'packets' ? ' packets' : ''} with ${one.peers.size} shown here` : '');
     const near = (ip) => one && (ip === one.ip || one.peers.has(ip));
     const [, edges, nodes, labels] = this.layers;
     for (const group of nodes.children) group.classList.toggle('near', Boolean(near(group.dataset.key)));
@@ -209,7 +209,7 @@ class GraphTab {
   }
 }
 
-/** Forces until it rests; only `movable` nodes move, all where there is none. */
+/** Applies forces for a number of steps. Only `movable` nodes move, or all if it is not given. */
 function relax(nodes, edges, places, movable, box) {
   const at = new Map();
   const regions = regionsOf(nodes, box);
@@ -235,7 +235,7 @@ function relax(nodes, edges, places, movable, box) {
         if (x === 0 && y === 0) [x, y] = [0.1 * (i - j), 0.1];
         const far = Math.hypot(x, y);
         const room = a.r + b.r + 16;
-        // Only neighbours repel; the sum over all would push all nodes to the edge.
+        // Only near nodes repel each other; forces between all nodes would push them to the edge.
         if (far > 2 * ideal && far > room) continue;
         let push = (ideal * ideal) / (far * far);
         if (far < room) push += (2 * (room - far)) / far;
@@ -248,7 +248,7 @@ function relax(nodes, edges, places, movable, box) {
     for (const [i, j] of links) {
       const [a, b] = [points[i], points[j]];
       const [x, y] = [a.x - b.x, a.y - b.y];
-      // Networks stay together although they have edges to others; nodes with many edges move less.
+      // Nodes of a network are pulled together; nodes with many edges move less.
       const pull = a.region === b.region ? Math.hypot(x, y) / ideal / 2.2 : 0.04;
       a.dx -= (x * pull) / a.ties;
       a.dy -= (y * pull) / a.ties;
@@ -303,7 +303,7 @@ function networkOf(one) {
   return one.name && one.name !== 'other' ? one.name : '';
 }
 
-/** A part of the box for each network, as large as it has nodes; all of it if none has a name. */
+/** Divides the box between networks by their number of nodes. Without named networks, it is one region. */
 function regionsOf(nodes, box) {
   const counts = new Map();
   for (const one of nodes) counts.set(networkOf(one), (counts.get(networkOf(one)) || 0) + 1);
@@ -333,7 +333,7 @@ function regionsOf(nodes, box) {
   return regions;
 }
 
-/** The smallest polygon around points (Andrew's chains). */
+/** The convex hull of points (Andrew's monotone chain). */
 function hull(points) {
   const sorted = [...points].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   const turn = (o, a, b) => (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0]);

@@ -1,4 +1,4 @@
-// Buttons, keys, dark and light; and the start.
+// Buttons, keyboard shortcuts, dark and light theme, and the start of the page.
 
 const THEMES = ['auto', 'light', 'dark'];
 
@@ -18,7 +18,7 @@ function isDark() {
 
 function theme(value) {
   document.documentElement.dataset.theme = THEMES.includes(value) ? value : 'auto';
-  say(byId('theme-icon'), isDark() ? '☀' : '☾');
+  setText(byId('theme-icon'), isDark() ? '☀' : '☾');
 }
 
 function toggleTheme() {
@@ -31,7 +31,7 @@ function pause() {
   if (!source.live) return;
   paused = !paused;
   drawHead();
-  poke();
+  askNow();
 }
 
 const KEYS = () => [
@@ -56,7 +56,7 @@ function help() {
 
 function toggle(name) {
   const values = CHOICES[name].map(([value]) => value);
-  go({ [name]: values[(values.indexOf(state[name]) + 1) % values.length] });
+  navigate({ [name]: values[(values.indexOf(state[name]) + 1) % values.length] });
 }
 
 function onKey(event) {
@@ -65,16 +65,16 @@ function onKey(event) {
   if (event.key === 'Escape') {
     if (byId('help').open) return;
     if (typing) event.target.blur();
-    if (state.q) go({ q: '' });
+    if (state.q) navigate({ q: '' });
     return;
   }
   if (typing || byId('help').open) return;
   const actions = {
     '/': () => byId('query').focus(), '?': help, t: toggleTheme, p: pause,
-    b: () => toggle('by'), s: () => source.live && toggle('sort'), w: () => source.live && toggle('window'), i: () => seen.all.length > 1 && go({ if: ALL, q: '' }),
+    b: () => toggle('by'), s: () => source.live && toggle('sort'), w: () => source.live && toggle('window'), i: () => seen.all.length > 1 && navigate({ if: ALL, q: '' }),
   };
   const tab = TABS[Number(event.key) - 1];
-  const action = tab ? () => go({ tab: tab[0] }) : actions[event.key];
+  const action = tab ? () => navigate({ tab: tab[0] }) : actions[event.key];
   if (!action) return;
   event.preventDefault();
   action();
@@ -86,7 +86,7 @@ function onTabKey(event) {
   if (to === undefined) return;
   event.preventDefault();
   const [name] = TABS[(to + TABS.length) % TABS.length];
-  go({ tab: name });
+  navigate({ tab: name });
   byId(`tab-${name}`).focus();
 }
 
@@ -94,21 +94,21 @@ function start() {
   theme(stored() || 'auto');
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => theme(document.documentElement.dataset.theme));
   byId('tabs').append(...TABS.map(([name, title], at) => el('button', {
-    type: 'button', role: 'tab', id: `tab-${name}`, 'data-tab': name, 'aria-controls': 'panel', onclick: () => go({ tab: name }),
+    type: 'button', role: 'tab', id: `tab-${name}`, 'data-tab': name, 'aria-controls': 'panel', onclick: () => navigate({ tab: name }),
   }, title, el('kbd', { 'aria-hidden': 'true' }, String(at + 1)))));
   byId('tabs').addEventListener('keydown', onTabKey);
   const groups = source.live ? ['window', 'sort', 'by'] : ['by'];
   const labels = { by: 'Measure', window: 'Window', sort: 'Sorted by' };
   byId('choices').append(...groups.map((name) => el('div', { class: 'choice', role: 'group', 'data-name': name, 'aria-label': labels[name], title: labels[name] },
-    CHOICES[name].map(([value, title]) => el('button', { type: 'button', 'data-value': value, onclick: () => go({ [name]: value }) }, title)))));
-  byId('interface').addEventListener('change', (event) => go({ if: event.target.value, q: '' }));
+    CHOICES[name].map(([value, title]) => el('button', { type: 'button', 'data-value': value, onclick: () => navigate({ [name]: value }) }, title)))));
+  byId('interface').addEventListener('change', (event) => navigate({ if: event.target.value, q: '' }));
   byId('search').addEventListener('submit', (event) => {
     event.preventDefault();
-    go({ q: byId('query').value.trim() });
+    navigate({ q: byId('query').value.trim() });
     byId('query').blur();
   });
   byId('query').addEventListener('search', (event) => {
-    if (event.target.value === '') go({ q: '' });
+    if (event.target.value === '') navigate({ q: '' });
   });
   byId('live').addEventListener('click', pause);
   byId('theme').addEventListener('click', toggleTheme);
@@ -122,20 +122,20 @@ function start() {
     const link = event.target.closest('a[data-query]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    go({ q: link.dataset.query });
+    navigate({ q: link.dataset.query });
     byId('found').scrollIntoView({ block: 'nearest', behavior: 'auto' });
   });
-  document.addEventListener('visibilitychange', poke);
-  addEventListener('hashchange', () => { readHash(); arrive(); });
-  addEventListener('popstate', () => { readHash(); arrive(); });
+  document.addEventListener('visibilitychange', askNow);
+  addEventListener('hashchange', () => { readHash(); applyUrl(); });
+  addEventListener('popstate', () => { readHash(); applyUrl(); });
   if (!source.live) {
     byId('query').placeholder = 'search the lists of this report';
-    say(byId('footer'), `Made by crane-agent ${source.version} replay. Self-contained file: search finds what is in its lists.`);
+    setText(byId('footer'), `Made by crane-agent ${source.version} replay. Self-contained file: search finds what is in its lists.`);
   } else {
     byId('footer').append('The same as ', el('a', { href: '/metrics' }, 'metrics'), ' and as ', el('a', { href: '/api/v1/heavy-hitters' }, 'JSON'), '.');
   }
   readHash();
-  arrive();
+  applyUrl();
 }
 
 start();

@@ -1,6 +1,6 @@
 // Lists of the heaviest: bar, share, value and interval.
 
-/** What is known of an address beside its network: host name, AS, country. `end` is that of a pair, with its underscore. */
+/** Host name, AS and country of an address as text. `end` is the prefix of the fields of a pair, like `src_`. */
 function knownText(row, end = '') {
   const [host, asn, asName, country] = ['host', 'asn', 'as_name', 'country'].map((field) => row[end + field]);
   return [host, asn ? `AS${asn}${asName ? ` ${asName}` : ''}` : '', country].filter(Boolean).join(', ');
@@ -33,7 +33,7 @@ const ROWS = {
     ],
     known: (row) => knownText(row, 'a_') + knownText(row, 'b_'),
     detail: (row) => serviceText(row.service),
-    /** Both directions together. */
+    /** The sum of both directions. */
     numbers: (row) => {
       const ways = [row.a_to_b, row.b_to_a].filter(Boolean);
       const sum = (field) => ways.reduce((total, way) => (total === null || way[field] === null ? null : total + way[field]), 0);
@@ -64,14 +64,14 @@ const ROWS = {
   },
 };
 
-/** How fast it is now: null where that is not known yet, or not for certain. */
+/** Rates of the last seconds. The agent gives null if a rate is not known yet or not reliable. */
 const SPEEDS = [['rate_10s', 'in the last 10 s'], ['rate_2s', 'in the last 2 s']];
 
 function speedText(measure, rate) {
   return rate ? measure.rate(measure.speed(rate)) : rate === null ? '–' : '';
 }
 
-/** A list that keeps its place while the pointer is on it. */
+/** A list whose rows do not move while the pointer is on it. */
 class HeavyList {
   constructor(kind, title) {
     this.kind = ROWS[kind];
@@ -86,29 +86,29 @@ class HeavyList {
   }
 
   rename(title) {
-    say(this.node.querySelector('h3'), title);
+    setText(this.node.querySelector('h3'), title);
     set(this.list, 'aria-label', title);
   }
 
-  /** Shares refer to `all`; there are none if it is 0. */
+  /** Updates the rows. Shares refer to `all`; there are none if it is 0. */
   update(rows, measure, all, seconds, emptyText) {
     this.again = () => this.update(rows, measure, all, seconds, emptyText);
     const left = rows.length - this.shown;
     show(this.more, left > 0);
-    say(this.more, `${left} more`);
+    setText(this.more, `${left} more`);
     rows = rows.slice(0, this.shown);
     const most = Math.max(1, ...rows.map((row) => measure.value(row)));
     const widest = Math.max(most, ...rows.map((row) => Math.min(measure.high(row), 1.15 * most)));
     this.list.classList.toggle('exact', rows.every((row) => isPoint(measure, row)));
     this.list.classList.toggle('still', !(seconds > 0));
     this.list.classList.toggle('rated', rows.some((row) => row.rate_2s !== undefined));
-    // Rows stay under the pointer, but not those of something else.
+    // Rows keep their positions under the pointer, unless the list is of another interface or window.
     const hold = isHeld(this.list) && this.subject === subject;
     this.subject = subject;
     keyed(this.list, rows, this.kind.key, (row) => this.create(row),
       (node, row) => this.fill(node, row, measure, widest, all, seconds), hold);
     show(this.empty, rows.length === 0);
-    say(this.empty, rows.length === 0 ? emptyText || 'Nothing here yet.' : '');
+    setText(this.empty, rows.length === 0 ? emptyText || 'Nothing here yet.' : '');
   }
 
   create(row) {
@@ -132,7 +132,7 @@ class HeavyList {
     const { parts } = node;
     const known = this.kind.known(row);
     if (node.known !== known) {
-      // A host name comes later than its address.
+      // The host name may arrive after the row was created.
       node.known = known;
       node.who.replaceChildren(...this.kind.label(row), parts.detail);
     }
@@ -142,17 +142,17 @@ class HeavyList {
     parts.whisker.style.left = place(measure.low(row));
     parts.whisker.style.right = `${Math.max(0, 100 - (100 * measure.high(row)) / widest).toFixed(2)}%`;
     show(parts.whisker, !isPoint(measure, row));
-    say(parts.detail, this.kind.detail(row));
-    say(parts.share, all ? percent(value, all) : '');
-    say(parts.value, measure.text(value));
-    say(parts.interval, intervalText(measure, row));
-    say(parts.rate, seconds > 0 ? measure.rate(value / seconds) : '');
-    for (const [name] of SPEEDS) say(parts[name], speedText(measure, row[name]));
-    parts.track.title = trustText(measure, row);
+    setText(parts.detail, this.kind.detail(row));
+    setText(parts.share, all ? percent(value, all) : '');
+    setText(parts.value, measure.text(value));
+    setText(parts.interval, intervalText(measure, row));
+    setText(parts.rate, seconds > 0 ? measure.rate(value / seconds) : '');
+    for (const [name] of SPEEDS) setText(parts[name], speedText(measure, row[name]));
+    parts.track.title = accuracyText(measure, row);
   }
 }
 
-/** Tabs that are one list. */
+/** A tab that consists of one list. */
 class ListTab {
   constructor(kind, field, title) {
     Object.assign(this, { field, list: new HeavyList(kind, title), note: el('p', { class: 'note' }) });
@@ -166,11 +166,11 @@ class ListTab {
     const rows = numbers ? given.map(numbers) : given;
     const all = lists ? lists[measure.name] : 0;
     this.list.update(rows, measure, all, seenSeconds(lists), view.emptyText);
-    say(this.note, rows.length > 0 ? noteOn(view, rows, this.field) : '');
+    setText(this.note, rows.length > 0 ? noteOn(view, rows, this.field) : '');
   }
 }
 
-/** Upper bound for everything that is not in a list; null if that is not known. */
+/** Upper bound for each key that is not in a list; null if it is not known. */
 function othersAtMost(lists, field, measure) {
   const pairs = measure.name === 'bytes' ? 'complete_above_bytes' : 'complete_above';
   return lists[field === 'pairs' ? pairs : `${field}_others_at_most`];
@@ -203,7 +203,7 @@ class FanTab {
     for (const [at, [list, rows]] of [[this.out, lists.fan_out], [this.into, lists.fan_in]].entries()) {
       const none = most[at] > 0 ? `No address stands out; none has more than ${whole(most[at])}.` : view.emptyText;
       list.update(rows || [], MEASURES.peers, 0, 0, none);
-      say(this.notes[at], rows && rows.length > 0 && most[at] > 0 ? `Any other address has ${whole(most[at])} at most.` : '');
+      setText(this.notes[at], rows && rows.length > 0 && most[at] > 0 ? `Any other address has ${whole(most[at])} at most.` : '');
     }
   }
 }

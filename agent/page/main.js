@@ -1,4 +1,4 @@
-// The page: what is shown, and one round of questions a second.
+// The state of the page, and the requests to the agent once a second.
 
 const TABS = [
   ['pairs', 'pairs', () => new ListTab('pairs', 'pairs')],
@@ -24,12 +24,12 @@ const source = report ? reportSource(report) : agent;
 if (report) showUtc();
 const NOUN = source.live ? 'interfaces' : 'captures';
 const state = { if: '', tab: 'pairs', by: 'bytes', sort: 'sum', window: 'now', q: '' };
-/** Long ago: everything is due. */
+/** A time before any other, so that data with this time is requested at once. */
 const NEVER = -Infinity;
 const seen = { all: [], allAt: NEVER, history: new Map(), historyAt: NEVER, overviewAt: NEVER, past: new Map(), before: null, rate: null, info: {} };
 let view = { past: [], lists: null, state: null, measure: MEASURES.bytes, interface: '', lost: null, live: source.live };
 let [paused, gone, again] = [false, null, 0];
-/** What the lists are of: interface, window, measure. */
+/** Identifies what the lists show: interface, window, measure, order. */
 let subject = '';
 
 const tabs = new Map(TABS.map(([name, , make]) => [name, { make, tab: null }]));
@@ -39,10 +39,10 @@ const notes = new Notable(byId('notable'));
 const found = new Found(byId('found'));
 const overview = new Overview(byId('overview'), NOUN);
 
-/** The URL of what is shown. */
+/** Reads the state of the page from the URL. */
 function readHash() {
   const given = new URLSearchParams(location.hash.slice(1));
-  // What a link does not name stays, but a link to an interface asks nothing.
+  // State that is missing in the URL is kept. Only the search is cleared by a URL with an interface.
   for (const name of Object.keys(state)) {
     if (given.has(name)) state[name] = given.get(name);
   }
@@ -53,8 +53,8 @@ function readHash() {
   if (!CHOICES.sort.some(([value]) => value === state.sort)) state.sort = 'sum';
 }
 
-/** Goes to an address; without a history entry unless the user asked for it. */
-function go(change, quietly) {
+/** Changes the state and the URL. `quietly` adds no entry to the history. */
+function navigate(change, quietly) {
   Object.assign(state, change);
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
@@ -62,11 +62,11 @@ function go(change, quietly) {
   }
   const hash = `#${given}`;
   if (location.hash !== hash) history[quietly ? 'replaceState' : 'pushState'](null, '', hash);
-  arrive();
+  applyUrl();
 }
 
-/** Shows what the URL selects with the data known so far, then asks. */
-function arrive() {
+/** Shows what the URL selects, first with the data that is present, then with new data. */
+function applyUrl() {
   const input = byId('query');
   if (document.activeElement !== input) input.value = state.q;
   const isAll = state.if === ALL;
@@ -83,7 +83,7 @@ function arrive() {
   drawTabs();
   drawChoices();
   draw();
-  poke();
+  askNow();
 }
 
 function drawTabs() {
@@ -100,7 +100,7 @@ function drawTabs() {
   if (panel.firstChild !== chosen.tab.node) panel.replaceChildren(chosen.tab.node);
 }
 
-/** Scrolls the tabs, and nothing else, to where one can be seen. */
+/** Scrolls the row of tabs, but not the page, until a tab is visible. */
 function reveal(button) {
   const strip = button.parentNode;
   const [left, right] = [button.offsetLeft - strip.offsetLeft - 24, button.offsetLeft - strip.offsetLeft + button.offsetWidth + 24];
@@ -131,7 +131,7 @@ function draw() {
   tabs.get(state.tab).tab.update(view);
 }
 
-/** Why there are no rows. */
+/** The text of an empty list. */
 function emptyText() {
   if (gone) return 'The agent does not answer.';
   if (seen.info.interfaces && seen.info.interfaces.length === 0) return 'Nothing is captured yet.';
@@ -145,7 +145,7 @@ function emptyText() {
 
 function drawHead() {
   const host = seen.info.host || '';
-  say(byId('host'), source.live ? host : 'report');
+  setText(byId('host'), source.live ? host : 'report');
   document.title = [state.if && state.if !== ALL ? state.if : '', host, source.live ? 'crane-agent' : 'crane-agent report'].filter(Boolean).join(' · ');
   const select = byId('interface');
   const names = seen.all.map((one) => one.interface);
@@ -159,15 +159,15 @@ function drawHead() {
   select.disabled = wanted.length < 2;
   const windowText = describeWindow();
   view.windowText = windowText;
-  say(byId('window'), windowText);
+  setText(byId('window'), windowText);
   const [text, kind] = !source.live ? ['report', 'report'] : gone ? ['agent gone', 'gone'] : paused ? ['paused', 'paused'] : ['live', 'on'];
-  say(byId('live-text'), text);
+  setText(byId('live-text'), text);
   set(byId('live'), 'class', `live ${kind}`);
   set(byId('live'), 'aria-pressed', paused);
   show(byId('live'), source.live);
 }
 
-/** A file without its folder, where that is enough. */
+/** The name of a file without its folder, if it is unique. */
 function shortName(name, names) {
   const base = (text) => text.split('/').pop() || text;
   return names.filter((other) => base(other) === base(name)).length > 1 ? name : base(name);
@@ -176,7 +176,7 @@ function shortName(name, names) {
 function describeWindow() {
   if (state.if === ALL || !view.state) return '';
   const { last } = view.state;
-  // What the lists are of; the state may be a moment older.
+  // The window of the lists, because the state may be slightly older.
   const current = view.lists && view.lists.window === 'current' ? view.lists : view.state.current;
   if (!source.live) {
     if (!current.start) return current.packets > 0 ? 'no time stamps' : 'no packets';
@@ -189,7 +189,7 @@ function describeWindow() {
   return length ? `window ${lasting(Math.round(length))}, ${age}` : `one window, ${age}`;
 }
 
-/** The window to ask: the current one, or the last one while that has just begun. */
+/** The window to show: the current one, or the last one if the current one has just begun. */
 function windowToAsk({ current, last }) {
   if (!last) return 'current';
   if (state.window === 'last') return 'last';
@@ -197,13 +197,13 @@ function windowToAsk({ current, last }) {
   return current.packets > 0 && current.seconds >= Math.min(10, length / 6) ? 'current' : 'last';
 }
 
-/** One round of questions. */
-async function look() {
+/** Requests all data that the page shows. */
+async function askAgent() {
   const time = performance.now();
   const all = seen.all.length === 0 || time - seen.allAt > 5000;
   const isAll = state.if === ALL;
   const info = await source.interfaces(all || isAll || !state.if ? undefined : state.if).catch(async (error) => {
-    // An interface that is gone for good is unknown.
+    // The agent refuses the name of an interface that was removed.
     if (error instanceof Refused && error.status === 400) return source.interfaces();
     throw error;
   });
@@ -211,9 +211,9 @@ async function look() {
   if (all || isAll || !state.if) Object.assign(seen, { all: info.interfaces, allAt: time });
   if (!state.if && info.interfaces.length > 0) {
     const busiest = [...info.interfaces].sort((a, b) => b.current.bytes + (b.last ? b.last.bytes : 0) - a.current.bytes - (a.last ? a.last.bytes : 0))[0];
-    return go({ if: busiest.interface }, true);
+    return navigate({ if: busiest.interface }, true);
   }
-  if (isAll) return lookAtAll(time);
+  if (isAll) return askOverview(time);
   const one = info.interfaces.find((known) => known.interface === state.if);
   warn(info, one);
   if (!one) return draw();
@@ -224,14 +224,14 @@ async function look() {
   const asks = [source.lists(interface_, which, state.sort === 'sum' ? state.by : state.sort, top)];
   asks.push(time - seen.historyAt > 5000 ? source.history(interface_) : null);
   asks.push(state.tab === 'sketch' ? source.sketch(interface_, which) : null);
-  // Asked together, answered from the same packets.
+  // Sent together, so that the answers refer to the same packets.
   const query = state.q;
   const past = seen.past.get(interface_) || [];
   asks.push(query ? found.ask({ interface: interface_, which, state: one, past, by: state.by }, source, query) : null);
   const [lists, history, sketch, answer] = await Promise.all(asks);
   await remember(one, interface_);
   if (interface_ !== state.if) return undefined;
-  // A new window has begun meanwhile and has hardly any packets yet.
+  // If a new window has begun meanwhile, it has few packets, so the previous lists stay.
   const turned = which === 'current' && lists && one.current.start !== null && lists.start !== one.current.start;
   if (turned && view.lists) return undefined;
   if (history) {
@@ -249,7 +249,7 @@ async function look() {
   return undefined;
 }
 
-async function lookAtAll(time) {
+async function askOverview(time) {
   if (time - seen.overviewAt > 5000) {
     seen.overviewAt = time;
     for (const [name, points] of await source.history(undefined, source.live ? 60 : undefined)) seen.history.set(name, points);
@@ -258,7 +258,7 @@ async function lookAtAll(time) {
   draw();
 }
 
-/** Keeps the lists of windows that are over: what is new, and charts of searches. */
+/** Keeps the lists of ended windows, to find new pairs and to draw charts of searches. */
 async function remember(one, name) {
   if (!source.live || !one.last) return;
   const past = seen.past.get(name) || [];
@@ -296,11 +296,11 @@ function banner(text, kind) {
   show(node, Boolean(text));
   if (text) {
     set(node, 'class', `banner ${kind || ''}`);
-    say(node, text);
+    setText(node, text);
   }
 }
 
-/** Problems although the agent answers. */
+/** Shows problems that the agent reports. */
 function warn(info, one) {
   if (!source.live) return banner(report.captures.some((capture) => capture.error) ? report.captures.map((capture) => capture.error).filter(Boolean).join('; ') : '');
   if (info.age_seconds > 3) return banner(`These numbers are ${lasting(info.age_seconds)} old: the agent is busier than it can be.`, 'alarm');
@@ -324,15 +324,15 @@ function trouble(error) {
   return draw();
 }
 
-let looking = false;
+let asking = false;
 
 async function round() {
   clearTimeout(again);
-  if (looking || document.hidden || (paused && view.state && view.interface === view.state.interface && !state.q)) return;
-  looking = true;
+  if (asking || document.hidden || (paused && view.state && view.interface === view.state.interface && !state.q)) return;
+  asking = true;
   const start = performance.now();
   try {
-    await look();
+    await askAgent();
     if (gone) {
       gone = null;
       Object.assign(seen, { allAt: NEVER, historyAt: NEVER, overviewAt: NEVER });
@@ -342,13 +342,13 @@ async function round() {
   } catch (error) {
     trouble(error);
   }
-  looking = false;
+  asking = false;
   if (source.live && !paused && !document.hidden) again = setTimeout(round, Math.max(250, EVERY - (performance.now() - start)));
 }
 
-/** Asks at once, not only when a second is over. */
-function poke() {
+/** Requests data at once instead of after the usual second. */
+function askNow() {
   clearTimeout(again);
-  if (looking) again = setTimeout(poke, 60);
+  if (asking) again = setTimeout(askNow, 60);
   else round();
 }

@@ -26,7 +26,7 @@ class NetworkTab {
     for (const group of groups) {
       for (const name of [group.src, group.dst]) weight.set(name, (weight.get(name) || 0) + measure.value(group));
     }
-    // The heaviest first, all that has no name last.
+    // The heaviest network first; addresses without a name last.
     const names = [...weight.keys()].sort((a, b) => (a === 'other') - (b === 'other') || weight.get(b) - weight.get(a));
     const cells = new Map(groups.map((group) => [`${group.src} ${group.dst}`, group]));
     const most = Math.max(1, ...groups.map(measure.value));
@@ -44,6 +44,6 @@ class NetworkTab {
     })));
     this.table.style.maxWidth = `${160 + 170 * names.length}px`;
     this.table.replaceChildren(el('thead', {}, head), el('tbody', {}, rows));
-    say(this.note, `Counted exactly, since the start${view.live ? ' of the agent' : ''}; shares are of all ${measure.text(all)}${measure.name === 'packets' ? ' packets' : ''}.`);
+    setText(this.note, `Counted exactly, since the start${view.live ? ' of the agent' : ''}; shares are of all ${measure.text(all)}${measure.name === 'packets' ? ' packets' : ''}.`);
   }
 }

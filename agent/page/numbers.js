@@ -1,4 +1,4 @@
-// The five numbers, and notable addresses and pairs.
+// The five numbers below the header, and notable addresses and pairs.
 
 class Numbers {
   constructor(parent) {
@@ -12,8 +12,8 @@ class Numbers {
 
   set(name, value, unit, title) {
     const cell = this.cells[name];
-    say(cell.value, value);
-    say(cell.unit, unit);
+    setText(cell.value, value);
+    setText(cell.unit, unit);
     cell.node.title = title || '';
   }
 
@@ -34,7 +34,7 @@ class Numbers {
   }
 }
 
-/** `exact`, or the usual width of the intervals of the heaviest, and of which these are. */
+/** `exact`, or the typical width of the intervals of the heaviest rows, and their number. */
 function certainty(view) {
   const { lists, measure } = view;
   if (!lists || lists.packets === 0) return ['–', 'answers'];
@@ -56,7 +56,7 @@ function lossText(state) {
 
 const LOSERS = { ring_full: 'the agent (its ring was full)', kernel: 'the kernel', interface: 'the interface' };
 
-/** One or two packets to each peer are not a conversation. */
+/** Hints for addresses that exchange one or two packets with most peers. */
 const HINTS = { scan: ' (scan?)', flood: ' (flood?)' };
 
 /** Notable addresses and pairs: a list of { text, query, alarm }. */
@@ -86,7 +86,7 @@ function notable(view) {
   return found;
 }
 
-/** Heavy pairs that are not listed in the previous window. */
+/** Heavy pairs that were not listed in the previous window. */
 function newPairs(view) {
   const { lists, measure, past } = view;
   const before = past.length > 0 ? past[past.length - 1] : null;
@@ -111,6 +111,6 @@ class Notable {
     keyed(this.list, found, key, (one) => el('li', { class: one.alarm ? 'alarm' : one.quiet ? 'quiet' : '' },
       el('span', { class: 'mark', 'aria-hidden': 'true' }, one.alarm ? '▲' : one.quiet ? '✓' : '●'),
       one.query ? el('a', { href: `#q=${encodeURIComponent(one.query)}`, 'data-query': one.query }, one.query) : '',
-      el('span', { class: 'what' })), (node, one) => say(node.querySelector('.what'), one.text), isHeld(this.list));
+      el('span', { class: 'what' })), (node, one) => setText(node.querySelector('.what'), one.text), isHeld(this.list));
   }
 }

@@ -15,7 +15,7 @@ class Overview {
 
   update(interfaces, history, measure, waiting) {
     const rate = (state) => {
-      // Of a file that was read: all of it.
+      // The mean over the whole file if it has been read completely.
       const length = state.ended ? state.current.seconds : 0;
       if (length > 0) return { bytes: state.bytes / length, packets: state.packets / length };
       const points = history.get(state.interface) || [];
@@ -35,13 +35,13 @@ class Overview {
     const wanted = this.filter.value.trim().toLowerCase();
     const rows = this.rows.filter((row) => row.state.interface.toLowerCase().includes(wanted));
     const busy = this.rows.filter((row) => row.rate.packets > 0).length;
-    // One scale for all, so that lines can be compared.
+    // All charts have the same scale, so that they can be compared.
     this.most = Math.max(1, ...this.rows.flatMap((row) => this.speeds(row)));
     const scale = this.rows.length > 1 ? ', charts on one scale' : '';
-    say(this.note, `${this.rows.length} ${this.noun}, ${busy} with traffic${scale}`);
+    setText(this.note, `${this.rows.length} ${this.noun}, ${busy} with traffic${scale}`);
     show(this.empty, rows.length === 0);
     const waits = this.waiting && this.waiting.length > 0 ? ` Waiting for: ${this.waiting.join(', ')}.` : '';
-    say(this.empty, rows.length > 0 ? '' : this.rows.length > 0 ? 'No interface has this in its name.' : `No interface is captured yet.${waits}`);
+    setText(this.empty, rows.length > 0 ? '' : this.rows.length > 0 ? 'No interface has this in its name.' : `No interface is captured yet.${waits}`);
     this.list.classList.toggle('calm', rows.every((row) => condition(row.state) === ''));
     keyed(this.list, rows, (row) => row.state.interface, (row) => this.create(row), (node, row) => this.fill(node, row), isHeld(this.list));
   }
@@ -52,7 +52,7 @@ class Overview {
       part('spark-box'), part('value'), part('rate'), part('condition'));
   }
 
-  /** Packets or bytes a second of each point. */
+  /** Packets or bytes per second of each point. */
   speeds({ points }) {
     return points.map((point) => point[this.measure.name] / (point.seconds || 1));
   }
@@ -60,9 +60,9 @@ class Overview {
   fill(node, row) {
     const { state, rate, points } = row;
     const part = (name) => node.querySelector(`.${name}`);
-    say(part('condition'), condition(state));
-    say(part('value'), bitsText(8 * rate.bytes));
-    say(part('rate'), `${short(rate.packets)}${NB}packets/s`);
+    setText(part('condition'), condition(state));
+    setText(part('value'), bitsText(8 * rate.bytes));
+    setText(part('rate'), `${short(rate.packets)}${NB}packets/s`);
     const key = `${points.length} ${points.length > 0 ? points[points.length - 1].end : 0} ${this.most}`;
     const box = part('spark-box');
     if (box.dataset.drawn !== key) {
@@ -72,7 +72,7 @@ class Overview {
   }
 }
 
-/** Problems of an interface. */
+/** The problems of an interface as text. */
 function condition(state) {
   const lost = Object.values(state.dropped || {}).reduce((sum, n) => sum + n, 0);
   const faults = [

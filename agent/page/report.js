@@ -1,5 +1,5 @@
-// A capture whose data is inside the page. It answers as an agent would, as far as it
-// has what is asked for.
+// The data source of a report, whose data is inside the page. It has the same methods as a running
+// agent, but answers only from the lists of the report.
 
 function readReport() {
   const data = document.getElementById('data');
@@ -36,7 +36,7 @@ function reportSource(data) {
     async lists(name, which, by) {
       const capture = captures.get(name);
       const suffix = by === 'bytes' ? '_bytes' : '';
-      // Lists that have another order have another key for it.
+      // Lists in the order of bytes have names that end with `_bytes`.
       const ordered = Object.keys(capture).filter((key) => Array.isArray(capture[`${key}_bytes`]));
       const answer = { ...capture, interface: name, window: 'current', ...window(capture) };
       for (const list of ordered) answer[list === 'top' ? 'pairs' : list] = capture[list + suffix];
@@ -55,7 +55,7 @@ function reportSource(data) {
     async sketch(name) {
       return { window: 'current', sketches: captures.get(name).sketch || {} };
     },
-    /** What windows of the capture say of a pair; nothing of those that do not list it. */
+    /** The windows of the capture with the row of a pair. The row is missing if a window does not list it. */
     pairWindows(name, src, dst) {
       const windows = captures.get(name).windows.filter((one) => one.top.length > 0);
       return windows.map((one) => ({
@@ -66,7 +66,7 @@ function reportSource(data) {
   };
 }
 
-/** Bytes of the packets that have addresses. */
+/** The number of bytes of all packets that have addresses. */
 function bytesOf(capture) {
   const carried = Object.values(capture.protocols || {});
   return carried.reduce((sum, one) => sum + one.bytes, 0) || capture.bytes;

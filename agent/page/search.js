@@ -1,4 +1,4 @@
-// A question about an address, a pair, a network, an AS, a name or a service, and its answer.
+// The search for an address, a pair, a network, an AS, a name or a service, and its result.
 
 const V4 = /^\d{1,3}(\.\d{1,3}){3}$/;
 const ASN = /^AS\d{1,10}$/i;
@@ -25,7 +25,7 @@ function prefix(text) {
 const PROTOCOLS = '(?:tcp|udp|sctp|icmp|icmpv6|gre|esp|other|fragment)';
 const SERVICE = new RegExp(`^(?:\\d{1,5}|${PROTOCOLS}(?:/[a-z0-9-]+)?)$`, 'i');
 
-/** What asks for a service; null for anything else. A name of one follows the word "service". */
+/** The service that a search names, or null. Names of services follow the word "service" or "port". */
 function service(text) {
   const named = /^(?:service|port)\s+(\S+)$/i.exec(text.trim());
   if (named) return named[1].toLowerCase();
@@ -36,7 +36,7 @@ function parseQuery(text, names) {
   if (service(text) && !names.has(text.trim())) return { kind: 'service', service: service(text) };
   const ends = text.trim().split(/\s*(?:→|->|>|,|\s)\s*/).filter(Boolean);
   const isEnd = (end) => end === '*' || isAddress(end) || end.includes('/') || names.has(end) || ASN.test(end);
-  // Names may have spaces.
+  // Checked before splitting, because names may contain spaces.
   if (names.has(text.trim())) return { kind: 'flow', src: text.trim(), dst: '*', network: text.trim() };
   if (ends.length === 2 && ends.every(isEnd)) return { kind: 'flow', src: prefix(ends[0]), dst: prefix(ends[1]) };
   if (ends.length === 3 && ends.slice(0, 2).every(isEnd) && service(ends[2])) return { kind: 'flow', src: prefix(ends[0]), dst: prefix(ends[1]), service: service(ends[2]) };
@@ -53,7 +53,7 @@ class Found {
     this.parent = parent;
     this.title = el('h2', { class: 'subject' });
     this.note = el('span', { class: 'note' });
-    this.close = el('button', { type: 'button', class: 'close', 'aria-label': 'Close (Escape)', onclick: () => go({ q: '' }) }, '✕');
+    this.close = el('button', { type: 'button', class: 'close', 'aria-label': 'Close (Escape)', onclick: () => navigate({ q: '' }) }, '✕');
     this.verdict = el('p', { class: 'verdict' });
     this.facts = el('div', { class: 'facts' });
     this.services = new HeavyList('services', 'services');
@@ -62,17 +62,17 @@ class Found {
     this.nodes = new HeavyList('nodes', 'addresses');
     this.lists = [this.services, this.received, this.rows, this.nodes];
     parent.append(el('div', { class: 'panel-head' }, this.title, this.note, this.close), this.verdict, this.facts, ...this.lists.map((list) => list.node));
-    /** Answers of windows, by interface and question. */
+    /** Answers for ended windows, by interface and search. */
     this.past = new Map();
   }
 
-  /** Another search: removes the previous answer. */
+  /** Begins another search and removes the previous result. */
   begin(query) {
     if (this.query === query) return;
     this.query = query;
-    say(this.title, query);
-    say(this.note, '');
-    say(this.verdict, 'Asking …');
+    setText(this.title, query);
+    setText(this.note, '');
+    setText(this.verdict, 'Asking …');
     this.verdict.classList.remove('certain');
     this.facts.replaceChildren();
     for (const list of this.lists) {
@@ -81,7 +81,7 @@ class Found {
     }
   }
 
-  /** Asks the agent. */
+  /** Requests the answer from the agent. */
   async ask(view, source, query) {
     const asked = this.parse(view, query);
     if (asked.kind === 'text' || !source.live) return null;
@@ -123,7 +123,7 @@ class Found {
     return now;
   }
 
-  /** The answer of a report, which only has its lists. */
+  /** The answer from the lists of a report. */
   inside(asked, view) {
     const lists = view.lists || {};
     if (asked.kind === 'node') {
@@ -146,7 +146,7 @@ class Found {
     if (!this.past.has(key)) {
       if (this.past.size > 50) this.past.clear();
       const windows = new Map();
-      // Earlier windows that the page has seen.
+      // Windows that have ended since the page was opened.
       for (const lists of view.past) {
         const rows = listed(asked, lists);
         if (rows) windows.set(lists.start, { start: lists.start, seconds: lists.seconds, rows });
@@ -163,10 +163,10 @@ class Found {
     const on = asked.service ? `, ${asked.service}` : '';
     const subject = asked.kind === 'node' ? asked.ip : asked.kind === 'service' ? asked.service
       : asked.network ? asked.network : `${asked.src} → ${asked.dst}${on}`;
-    say(this.title, subject);
-    say(this.note, [answer && answer.name && answer.name !== 'other' ? answer.name : '', answer && answer.known, view.windowText].filter(Boolean).join(' · '));
+    setText(this.title, subject);
+    setText(this.note, [answer && answer.name && answer.name !== 'other' ? answer.name : '', answer && answer.known, view.windowText].filter(Boolean).join(' · '));
     if (!answer || answer.refused) {
-      say(this.verdict, answer ? answer.refused : source.live ? 'The agent has no such window yet.'
+      setText(this.verdict, answer ? answer.refused : source.live ? 'The agent has no such window yet.'
         : 'Not in the lists of this report. It has the heaviest only: who is not found here may still have sent a little. Ask the capture itself with replay --ask.');
       this.facts.replaceChildren();
       for (const list of this.lists) show(list.node, false);
@@ -175,18 +175,18 @@ class Found {
     const rows = rowsOf(asked, answer);
     const never = rows.every((row) => row && row.at_most === 0);
     const maybe = rows.every((row) => row && row.packets === 0);
-    say(this.verdict, never ? 'Certainly not in this window.' : maybe ? 'Most likely not in this window.' : '');
+    setText(this.verdict, never ? 'Certainly not in this window.' : maybe ? 'Most likely not in this window.' : '');
     this.verdict.classList.toggle('certain', never);
     const labels = asked.kind === 'service' ? ['all pairs'] : asked.kind === 'node' ? ['sent', 'received'] : asked.network ? ['sent', 'received'] : [`${asked.src} → ${asked.dst}`, `${asked.dst} → ${asked.src}`];
     const facts = labels.map((label, at) => this.fact(label, rows[at], at, asked, view, source));
     for (const [label, peers] of [['sends to', answer.fan_out], ['receives from', answer.fan_in]]) {
       if (!peers) continue;
       facts.push(el('div', { class: 'fact' }, el('h3', {}, label), el('p', { class: 'big' }, whole(peers.peers), el('small', {}, peers.peers === 1 ? ' host' : ' hosts')),
-        el('p', { class: 'sure' }, trustText(MEASURES.peers, peers))));
+        el('p', { class: 'sure' }, accuracyText(MEASURES.peers, peers))));
     }
     if (!this.facts.firstChild || !isHeld(this.facts)) this.facts.replaceChildren(...facts);
     const of = (row) => asked.kind === 'node' ? row.src === asked.ip || row.dst === asked.ip : false;
-    // A report has only its lists.
+    // In a report, the pairs are taken from its lists.
     const pairs = answer.pairs || ((view.lists && view.lists.pairs) || []).filter(of).slice(0, 20);
     const all = view.lists ? view.lists[measure.name] : 0;
     const known = answer.services || [];
@@ -211,7 +211,7 @@ class Found {
     const share = all > 0 ? `${percent(measure.value(row), all)} ${measure.of}` : '';
     parts.push(el('p', { class: 'big' }, measure.text(measure.value(row)), el('small', {}, ` ${measure.name === 'packets' ? 'packets' : ''}`)));
     parts.push(el('p', { class: 'sure' }, [other, share].filter(Boolean).join(', ')));
-    parts.push(el('p', { class: 'sure' }, isExact(measure, row) ? 'exact' : `${trustText(measure, row)}; certain: ${bounds(measure, row)}`));
+    parts.push(el('p', { class: 'sure' }, isExact(measure, row) ? 'exact' : `${accuracyText(measure, row)}; certain: ${bounds(measure, row)}`));
     const windows = source.live
       ? [...this.windows(asked, view).values()].sort((a, b) => a.start - b.start).map((one) => ({ ...one, row: one.rows[at] }))
       : asked.kind === 'flow' && at === 0 ? source.pairWindows(view.interface, asked.src, asked.dst) : [];
@@ -219,7 +219,7 @@ class Found {
     return el('div', { class: 'fact' }, parts);
   }
 
-  /** Rows of the lists that contain this text. */
+  /** Shows the rows of all lists that contain the text. */
   drawMatches(text, view) {
     const { measure } = view;
     const lists = view.lists || {};
@@ -231,13 +231,13 @@ class Found {
       const before = nodes.get(row.ip);
       if (has(row.ip, row.name, knownText(row)) && !(before && measure.value(before) > measure.value(row))) nodes.set(row.ip, row);
     }
-    say(this.title, text);
-    say(this.note, 'in the lists');
+    setText(this.title, text);
+    setText(this.note, 'in the lists');
     this.facts.replaceChildren();
     for (const list of [this.services, this.received]) show(list.node, false);
     const count = pairs.length + nodes.size;
     this.verdict.classList.remove('certain');
-    say(this.verdict, count > 0 ? '' : `No list has “${text}” in it. Addresses (10.0.0.1), pairs (10.0.0.1 10.0.0.2), networks (10.0.0.0/8), AS numbers (AS64496), services (tcp/443, or the word “service” and a name) and configured names are asked for directly, heavy or not.`);
+    setText(this.verdict, count > 0 ? '' : `No list has “${text}” in it. Addresses (10.0.0.1), pairs (10.0.0.1 10.0.0.2), networks (10.0.0.0/8), AS numbers (AS64496), services (tcp/443, or the word “service” and a name) and configured names are asked for directly, heavy or not.`);
     show(this.rows.node, pairs.length > 0);
     show(this.nodes.node, nodes.size > 0);
     const all = lists[measure.name] || 0;
@@ -246,13 +246,13 @@ class Found {
   }
 }
 
-/** Both directions: A → B and B → A, or sent and received. */
+/** The numbers of both directions: A → B and B → A, or sent and received. */
 function rowsOf(asked, answer) {
   if (asked.kind === 'service') return [answer.estimate];
   return asked.kind === 'node' ? [answer.sent, answer.received] : [answer.estimate, answer.back];
 }
 
-/** The same from lists, if they have it. */
+/** The same numbers from lists, or null if they do not contain them. */
 function listed(asked, lists) {
   if (asked.kind === 'node') {
     const rows = [lists.sources, lists.destinations].map((list) => list.find((row) => row.ip === asked.ip));
@@ -262,7 +262,7 @@ function listed(asked, lists) {
     const row = lists.services.find((one) => serviceQuery(one) === asked.service);
     return row ? [row] : null;
   }
-  // Lists have pairs with all their services.
+  // Lists contain pairs only with all their services together.
   if (asked.service) return null;
   const pair = (src, dst) => lists.pairs.find((row) => row.src === src && row.dst === dst);
   const rows = [pair(asked.src, asked.dst), pair(asked.dst, asked.src)];

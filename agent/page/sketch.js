@@ -12,13 +12,13 @@ class SketchTab {
   update(view) {
     const answer = view.sketch;
     if (!answer) {
-      say(this.summary, view.emptyText || 'Asking the agent …');
+      setText(this.summary, view.emptyText || 'Asking the agent …');
       return;
     }
     const sketches = answer.sketches;
     const kinds = Object.values(sketches);
     const exact = kinds.length > 0 && kinds.every((one) => one.kind === 'table');
-    say(this.summary, kinds.length === 0 ? 'This capture says nothing about its sketches.' : exact
+    setText(this.summary, kinds.length === 0 ? 'This capture says nothing about its sketches.' : exact
       ? 'Everything fits: each pair, address and service has a counter of its own, and all answers are exact.'
       : 'Not everything fits into a table of its own any more. The heaviest are still counted by name; all others share small cells in layers, and answers have intervals.');
     const rows = ((view.lists && view.lists.pairs) || []);
@@ -48,7 +48,7 @@ class SketchTab {
     return parts;
   }
 
-  /** A share as a bar; `goal` is marked on it. */
+  /** A share as a bar, with a mark at `goal`. */
   meter(label, share, text, depth, goal) {
     const bar = el('span', { class: 'meter', 'aria-hidden': 'true' }, el('span', { class: 'fill' }), goal ? el('span', { class: 'goal' }) : '');
     bar.firstChild.style.width = `${Math.min(100, 100 * share).toFixed(2)}%`;

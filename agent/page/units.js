@@ -1,8 +1,8 @@
-// Numbers as people read them.
+// Formats numbers, times and intervals.
 
 const NB = '\u00a0';
 
-/** Three digits that count. */
+/** A number with three significant digits. */
 function digits(n) {
   if (n >= 99.95) return String(Math.round(n));
   return n >= 9.995 ? n.toFixed(1) : n.toFixed(2);
@@ -18,12 +18,12 @@ function scaled(n, base, units) {
   return [number, units[at]];
 }
 
-/** All digits: 18,204. */
+/** A number with all digits: 18,204. */
 function whole(n) {
   return Math.round(n).toLocaleString('en-US');
 }
 
-/** 1,234 or 182 k. */
+/** A number with all digits if it is small, otherwise with three digits: 1,234 or 182 k. */
 function short(n) {
   if (n < 10000) return whole(n);
   return scaled(n, 1000, ['', 'k', 'M', 'G', 'T']).join(NB);
@@ -44,7 +44,7 @@ function percent(part, all) {
   return `${share.toFixed(1)}${NB}%`;
 }
 
-/** A length of time: 42 s, 3 min 5 s. */
+/** A duration: 42 s, 3 min 5 s. */
 function lasting(seconds) {
   if (seconds < 1) return `${Math.round(seconds * 1000)}${NB}ms`;
   if (seconds < 10 && seconds % 1 > 0.05) return `${seconds.toFixed(1)}${NB}s`;
@@ -54,15 +54,15 @@ function lasting(seconds) {
   return `${Math.floor(s / 3600)}${NB}h` + (s % 3600 ? ` ${Math.floor((s % 3600) / 60)}${NB}min` : '');
 }
 
-/** The zone that times are shown in; the viewer's if there is none. */
+/** The time zone of all times; the local one if undefined. */
 let zone;
 
-/** A report may be read far away from where it was captured. */
+/** Shows times in UTC, because a report may be read in another time zone than it was captured in. */
 function showUtc() {
   zone = 'UTC';
 }
 
-/** What to write behind a time. */
+/** The time zone after a time. */
 function zoneText() {
   return zone ? `${NB}${zone}` : '';
 }
@@ -74,11 +74,11 @@ function clock(unix, short, timeZone = zone) {
 }
 
 function day(unix, timeZone = zone) {
-  // The Swedish write year-month-day.
+  // The Swedish locale writes year-month-day.
   return new Date(unix * 1000).toLocaleDateString('sv-SE', { timeZone });
 }
 
-/** From when to when: in UTC, and beside it as a clock at the viewer's had it. */
+/** Start and end: in UTC, followed by local time if it differs. */
 function span(start, end) {
   const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const one = (timeZone, withDay) => {
@@ -92,7 +92,7 @@ function span(start, end) {
   return same ? utc : `${utc} (local: ${local}, ${here})`;
 }
 
-/** How to show what is measured by bytes or by packets. */
+/** How numbers of bytes, packets and peers are shown. */
 const MEASURES = {
   bytes: {
     name: 'bytes', value: (r) => r.bytes, low: (r) => r.bytes_low, high: (r) => r.bytes_high,
@@ -110,7 +110,7 @@ const MEASURES = {
   },
 };
 
-/** Whether the number is certain: a narrow interval alone does not make it so. */
+/** Whether the number is exact. A narrow interval alone does not make it exact. */
 function isExact(measure, row) {
   const least = measure.least(row);
   return least !== null && least !== undefined && least === measure.most(row);
@@ -120,12 +120,12 @@ function isPoint(measure, row) {
   return measure.low(row) === measure.high(row);
 }
 
-/** How far a number can be trusted, in words. */
-function trustText(measure, row) {
+/** The accuracy of a number: `exact`, or the 90 % interval. */
+function accuracyText(measure, row) {
   return isExact(measure, row) ? 'exact' : `90 % sure: ${intervalText(measure, row).slice(1, -1) || measure.text(measure.low(row))}`;
 }
 
-/** The 90 % interval, nothing where it is a point. */
+/** The 90 % interval; empty if both ends are equal. */
 function intervalText(measure, row) {
   if (isPoint(measure, row)) return '';
   const [low, high] = [measure.text(measure.low(row)), measure.text(measure.high(row))];
@@ -135,7 +135,7 @@ function intervalText(measure, row) {
   return unit === other ? `(${a}–${b}${unit ? NB + unit : ''})` : `(${low}–${high})`;
 }
 
-/** What asks for a service: that of a row, or a protocol with all its ports. */
+/** The search for the service of a row, or for a protocol with all its ports. */
 function serviceQuery({ protocol, port }) {
   if (port === undefined) return protocol;
   if (port !== null) return `${protocol}/${port}`;
@@ -150,7 +150,7 @@ function serviceText(service) {
   return known ? `${text} ${known}` : text;
 }
 
-/** Names of ports that people know. */
+/** Names of well-known ports. */
 const PORTS = {
   20: 'ftp-data', 21: 'ftp', 22: 'ssh', 23: 'telnet', 25: 'smtp', 53: 'dns', 67: 'dhcp', 68: 'dhcp',
   80: 'http', 88: 'kerberos', 110: 'pop3', 123: 'ntp', 135: 'msrpc', 139: 'netbios', 143: 'imap',
@@ -163,7 +163,7 @@ const PORTS = {
   51820: 'wireguard',
 };
 
-/** For how long packets of a window were seen, which rates are of. */
+/** The seconds of a window in which packets were seen, which rates refer to. */
 function seenSeconds(window) {
   return window ? window.seconds - (window.unseen_seconds || 0) : 0;
 }

@@ -3,10 +3,10 @@
 //! modules.
 //!
 //! A packet goes from [`capture`], or from a [file](mod@file) by [`replay`], through [`decode`] and
-//! [`ring`] into the [`sketches`] of a [`window`], from which `export`, `lines`, `http`, `report` and `top`
-//! make what users see. [`saved`] keeps windows over a restart. All folders use [`config`] and the
-//! types of [`traffic`]; `commands` combines them. `tests/rooms.rs` checks which folder may use
-//! which.
+//! [`ring`] into the [`sketches`] of a [`window`]. `export`, `lines`, `http`, `report` and `top`
+//! produce output from windows. [`saved`] keeps windows over a restart. All folders use [`config`]
+//! and the types of [`traffic`]; `commands` combines them. `tests/rooms.rs` checks which folder may
+//! use which.
 #![allow(missing_docs)]
 
 pub mod capture;

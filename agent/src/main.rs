@@ -1,4 +1,4 @@
-//! The program `crane-agent`. Everything it does is in the library of this package.
+//! The program `crane-agent`. Its code is in the library of this package.
 
 use std::process::ExitCode;
 

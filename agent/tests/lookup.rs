@@ -1,104 +1,17 @@
-//! AS, country and host name of addresses: shown beside them in every list and answer, asked
-//! for, exported, reloaded; and never shown or asked for where addresses are hidden.
+//! AS and country of addresses: shown in every list and answer, exported, used in questions and
+//! names of networks; and errors of the configuration.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use std::net::{Ipv4Addr, UdpSocket};
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::net::Ipv4Addr;
 
-use common::mmdb::{Layout, database, geolite_asn, geolite_country, ipinfo};
-use common::net::{AGENT_PORT, Cable, RIGHT, fetch};
-use common::{
-    AGENT, Running, agent, eventually, frame, get, json, series, serving, stderr, write_pcap,
-};
+use common::lookup::{LOOKUP, ONE, PRIVATE, SENT, THREE, TWO, asns, folder, inside, replay, row};
+use common::mmdb::{Layout, database, ipinfo};
+use common::{agent, frame, get, json, series, serving, stderr, write_pcap};
 use serde_json::{Value, json};
 
-const ONE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const TWO: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
-const THREE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 3);
-const PRIVATE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-
-/// From whom to whom, and how many packets. 192.0.2.0/24 and 198.51.100.0/24 are AS64496.
-const SENT: [(Ipv4Addr, Ipv4Addr, usize); 5] = [
-    (ONE, TWO, 5),
-    (ONE, THREE, 20),
-    (PRIVATE, ONE, 7),
-    (TWO, PRIVATE, 3),
-    (PRIVATE, THREE, 2),
-];
-
-fn capture(folder: &Path) {
-    let mut frames = Vec::new();
-    for (src, dst, count) in SENT {
-        frames.extend(vec![frame(src, dst, 100); count]);
-    }
-    write_pcap(&folder.join("small.pcap"), &frames);
-}
-
-fn asns(name: &'static str) -> Vec<u8> {
-    let layout = Layout {
-        kind: "GeoLite2-ASN",
-        record_size: 28,
-        ip_version: 6,
-    };
-    let networks = [
-        ("192.0.2.0/24", geolite_asn(64496, name)),
-        ("198.51.100.0/24", geolite_asn(64496, name)),
-        ("203.0.113.0/24", geolite_asn(64497, "Three \"x\"")),
-    ];
-    database(layout, &networks)
-}
-
-fn countries() -> Vec<u8> {
-    let layout = Layout {
-        kind: "GeoLite2-Country",
-        record_size: 24,
-        ip_version: 4,
-    };
-    let networks = [
-        ("192.0.2.0/24", geolite_country("DE")),
-        ("203.0.113.0/24", geolite_country("FR")),
-    ];
-    database(layout, &networks)
-}
-
-const LOOKUP: &str = "[lookup]\nasn = \"asn.mmdb\"\ncountry = \"country.mmdb\"\n";
-
-fn folder(config: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    capture(folder.path());
-    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
-    write("asn.mmdb", &asns("Example One"));
-    write("country.mmdb", &countries());
-    write("agent.toml", config.as_bytes());
-    folder
-}
-
-fn inside(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(AGENT);
-    let command = command.args(args).stdin(Stdio::null());
-    command.current_dir(folder).output().unwrap()
-}
-
-fn replay(folder: &Path, args: &[&str]) -> Output {
-    let common = ["replay", "-q", "small.pcap", "-c", "agent.toml"];
-    inside(folder, &[&common[..], args].concat())
-}
-
-/// Asks for a list row of an address.
-fn row<'a>(list: &'a Value, field: &str, address: Ipv4Addr) -> &'a Value {
-    let mut rows = list.as_array().unwrap().iter();
-    let address = json!(address.to_string());
-    rows.find(|row| row[field] == address).unwrap()
-}
-
-/// Packets from or to an AS, as the capture has them.
+/// Packets of the capture that an AS sent, received, and both together without counting any twice.
 fn truth(is_in: impl Fn(Ipv4Addr) -> bool) -> [usize; 3] {
     let sum = |matches: &dyn Fn(Ipv4Addr, Ipv4Addr) -> bool| {
         let all = SENT.iter().filter(|(src, dst, _)| matches(*src, *dst));
@@ -112,7 +25,7 @@ fn truth(is_in: impl Fn(Ipv4Addr) -> bool) -> [usize; 3] {
 }
 
 #[test]
-fn a_replay_shows_where_addresses_are() {
+fn a_replay_shows_as_and_country_of_addresses() {
     let folder = folder(LOOKUP);
     let ask = [
         "--ask=192.0.2.1",
@@ -165,7 +78,7 @@ fn a_replay_shows_where_addresses_are() {
     );
     assert_eq!(asked[2]["src_as_name"], "Example One");
 
-    // A packet within an AS counts once.
+    // A packet with both addresses in one AS counts once.
     let [.., others] = truth(|ip| ip == THREE);
     let listed = |list: &Value| -> Vec<(Value, Value)> {
         let rows = list.as_array().unwrap().iter();
@@ -202,7 +115,7 @@ fn a_replay_shows_where_addresses_are() {
 }
 
 #[test]
-fn an_agent_answers_and_exports_the_same() {
+fn a_running_agent_shows_as_and_country_in_answers_and_metrics() {
     let folder = folder(LOOKUP);
     let (_running, port) = serving(folder.path(), "small.pcap", &["-c", "agent.toml"]);
     let at = format!("127.0.0.1:{port}");
@@ -263,17 +176,18 @@ fn an_agent_answers_and_exports_the_same() {
         .lines()
         .filter(|line| line.starts_with("crane_top_asn_"))
         .count();
-    assert_eq!(count, 4, "two AS, by packets and by bytes");
+    assert_eq!(count, 4, "two AS, each by packets and by bytes");
 }
 
-/// More pairs than fit: what is certain is certain, and the same whoever says it.
+/// With more pairs than fit into memory, lists and questions give bounds that contain the true
+/// number and agree with each other.
 #[test]
-fn sums_over_systems_hold_when_pairs_do_not_fit() {
+fn bounds_of_an_as_hold_if_pairs_do_not_fit() {
     let folder = folder(LOOKUP);
     let in_one = |n: u32| Ipv4Addr::from(0xc000_0200 + n % 256);
     let mut frames = Vec::new();
     for n in 0..20_000 {
-        // A fifth to AS64497, a tenth to AS64496, the rest to nobody that is known.
+        // A fifth to AS64497, a tenth to AS64496, the rest to addresses without an AS.
         let dst = match n % 10 {
             0 | 1 => Ipv4Addr::from(0xcb00_7100 + n / 10 % 256),
             2 => in_one(n / 10),
@@ -281,7 +195,7 @@ fn sums_over_systems_hold_when_pairs_do_not_fit() {
         };
         frames.push(frame(common::address(n / 3), dst, 100));
     }
-    // Heavy, and within one AS.
+    // A heavy pair within one AS.
     frames.extend(vec![frame(in_one(1), in_one(2), 100); 500]);
     write_pcap(&folder.path().join("small.pcap"), &frames);
     let config = format!("[sketch]\nmemory = \"128KiB\"\n{LOOKUP}");
@@ -316,7 +230,7 @@ fn sums_over_systems_hold_when_pairs_do_not_fit() {
 }
 
 #[test]
-fn one_file_of_ipinfo_is_enough_and_names_go_by_number() {
+fn an_ipinfo_file_has_as_and_country_and_names_can_refer_to_an_as() {
     let names = "[[names]]\nasn = 64496\nname = \"partner\"\n[[names]]\nasn = \"AS64497\"\n\
                  name = \"partner\"\n[[names]]\nprefix = \"198.51.100.0/25\"\nname = \"branch\"\n";
     let lookup = "[lookup]\nasn = \"lite.mmdb\"\ncountry = \"lite.mmdb\"\n";
@@ -360,7 +274,7 @@ fn one_file_of_ipinfo_is_enough_and_names_go_by_number() {
 }
 
 #[test]
-fn what_is_wrong_names_key_file_and_cause() {
+fn errors_of_the_configuration_name_key_file_and_cause() {
     let folder = folder("");
     let check = |config: &str| {
         std::fs::write(folder.path().join("agent.toml"), config).unwrap();
@@ -452,199 +366,4 @@ fn what_is_wrong_names_key_file_and_cause() {
         "{}",
         stderr(&asked)
     );
-}
-
-#[test]
-fn what_is_hidden_stays_hidden() {
-    for (anonymise, asn) in [("prefix", true), ("keyed", false)] {
-        let (server, asked) = name_server(true);
-        let config = format!(
-            "[export]\nanonymise = {anonymise:?}\n{LOOKUP}resolve = true\nname_servers = [{server:?}]\n"
-        );
-        let folder = folder(&config);
-        let (_running, port) = serving(folder.path(), "small.pcap", &["-c", "agent.toml"]);
-        let seen = [
-            "/metrics",
-            "/api/v1/heavy-hitters",
-            "/api/v1/heavy-hitters?interface=small.pcap&top=50",
-        ]
-        .map(|path| get(port, path).unwrap().1);
-        assert!(!seen.concat().contains("host1.example"));
-        for text in &seen {
-            assert_eq!(text.contains("64496"), asn, "{anonymise}: {text}");
-            let has_country = text.contains("\"country\":\"DE\"");
-            assert_eq!(
-                has_country,
-                asn && !text.contains("# HELP"),
-                "{anonymise}: {text}"
-            );
-        }
-        let (status, body) = get(port, "/api/v1/flow?src=AS64496&dst=*").unwrap();
-        assert!(
-            status.contains("403") && body.contains("no question about an AS"),
-            "{body}"
-        );
-        let lists: Value = serde_json::from_str(&seen[1]).unwrap();
-        let source = &lists["interfaces"][0]["sources"][0]["ip"];
-        get(
-            port,
-            &format!("/api/v1/node?ip={}", source.as_str().unwrap()),
-        )
-        .unwrap();
-        thread::sleep(Duration::from_millis(300));
-        assert_eq!(asked.load(Relaxed), 0, "no name server was asked");
-    }
-}
-
-/// A name server on loopback that calls every address hostN.example, where N is its last
-/// byte, or never answers; and how often it was asked.
-fn name_server(answers: bool) -> (String, Arc<AtomicUsize>) {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (at, asked) = (
-        socket.local_addr().unwrap().to_string(),
-        Arc::new(AtomicUsize::new(0)),
-    );
-    let count = Arc::clone(&asked);
-    thread::spawn(move || {
-        let mut message = [0; 512];
-        while let Ok((length, from)) = socket.recv_from(&mut message) {
-            count.fetch_add(1, Relaxed);
-            if answers {
-                socket.send_to(&reply(&message[..length]), from).unwrap();
-            }
-        }
-    });
-    (at, asked)
-}
-
-fn reply(question: &[u8]) -> Vec<u8> {
-    let length = usize::from(question[12]);
-    let digit = String::from_utf8(question[13..13 + length].to_vec()).unwrap();
-    let mut message = question.to_vec();
-    (message[2], message[3], message[7]) = (0x81, 0x80, 1);
-    let host = format!("host{digit}");
-    let name = [&[host.len() as u8], host.as_bytes(), &[7], b"example", &[0]].concat();
-    message.extend([0xc0, 12, 0, 12, 0, 1, 0, 0, 0, 60, 0, name.len() as u8]);
-    message.extend(name);
-    message
-}
-
-#[test]
-fn host_names_are_looked_up_in_the_background() {
-    let (server, asked) = name_server(true);
-    let config = format!("[lookup]\nresolve = true\nname_servers = [{server:?}]\n");
-    let folder = folder(&config);
-    // The report of a replay waits for them.
-    let report = json(&replay(
-        folder.path(),
-        &["--format", "json", "--ask=192.0.2.1"],
-    ));
-    let capture = &report["captures"][0];
-    assert_eq!(row(&capture["sources"], "ip", ONE)["host"], "host1.example");
-    assert_eq!(capture["asked"][0]["host"], "host1.example");
-    let pair = row(&capture["top"], "dst", THREE);
-    assert_eq!(
-        [&pair["src_host"], &pair["dst_host"]],
-        ["host1.example", "host3.example"]
-    );
-    assert_eq!(asked.load(Relaxed), 4, "each address once");
-
-    let (_running, port) = serving(folder.path(), "small.pcap", &["-c", "agent.toml"]);
-    let host = || {
-        let answer = get(port, "/api/v1/node?ip=198.51.100.2").unwrap().1;
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        answer.get("host").cloned()
-    };
-    assert_eq!(eventually("a name", host), "host2.example");
-    assert_eq!(asked.load(Relaxed), 8, "by another agent");
-
-    // Without the key nobody is asked.
-    std::fs::write(
-        folder.path().join("agent.toml"),
-        format!("[lookup]\nname_servers = [{server:?}]\n"),
-    )
-    .unwrap();
-    let report = replay(folder.path(), &["--format", "json"]);
-    assert!(
-        !String::from_utf8(report.stdout)
-            .unwrap()
-            .contains("example")
-    );
-    assert_eq!(asked.load(Relaxed), 8);
-}
-
-/// A live agent, a name server that never answers, a reload, and a stop.
-#[test]
-fn a_running_agent_waits_for_no_name_and_reads_files_again() {
-    let Some(cable) = Cable::lay() else { return };
-    let folder = folder("");
-    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
-    let layout = Layout {
-        kind: "GeoLite2-ASN",
-        record_size: 24,
-        ip_version: 4,
-    };
-    let asns = |name| database(layout, &[("10.200.0.0/16", geolite_asn(64496, name))]);
-    write("asn.mmdb", &asns("before"));
-    // Nothing is at this address, so nothing ever comes back.
-    let servers = format!("resolve = true\nname_servers = [\"{RIGHT}:5353\"]\n");
-    let config =
-        format!("[capture]\ninterfaces = [\"cable\"]\n[lookup]\nasn = \"asn.mmdb\"\n{servers}");
-    write("agent.toml", config.as_bytes());
-    // A server that reads and never answers.
-    let silent = "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
-                  s.bind(('10.200.0.2', 5353)); time.sleep(600)";
-    let _silent = Running::start(Cable::command(&cable.right, "python3").args(["-c", silent]));
-    let mut command = Cable::command(&cable.left, AGENT);
-    command
-        .args(["run", "--window=366d", "--config", "agent.toml"])
-        .current_dir(folder.path())
-        .stderr(Stdio::piped());
-    let mut process = Running::start(&mut command);
-    process.wait_for_line("metrics are at");
-    cable.ping(10);
-    let lists = || -> Value {
-        let path = "/api/v1/heavy-hitters?window=current";
-        let text = fetch(Some(&cable.left), AGENT_PORT, path).unwrap();
-        serde_json::from_str(&text).unwrap()
-    };
-    let name = || {
-        let start = Instant::now();
-        let lists = lists();
-        assert!(
-            start.elapsed() < Duration::from_secs(2),
-            "{:?}",
-            start.elapsed()
-        );
-        let row = lists["interfaces"][0]["sources"][0].clone();
-        row.get("as_name").cloned()
-    };
-    assert_eq!(eventually("a list", name), "before");
-
-    // The file may vanish; what was read stays.
-    std::fs::remove_file(folder.path().join("asn.mmdb")).unwrap();
-    process.signal("-HUP");
-    let line = process.wait_for_line("configuration");
-    assert!(
-        line.contains("not reloaded") && line.contains("lookup.asn"),
-        "{line}"
-    );
-    assert_eq!(name().unwrap(), "before");
-    write("asn.mmdb", &asns("after")[..100]);
-    process.signal("-HUP");
-    let line = process.wait_for_line("configuration");
-    assert!(line.contains("damaged"), "{line}");
-    assert_eq!(name().unwrap(), "before");
-    write("asn.mmdb", &asns("after"));
-    process.signal("-HUP");
-    let line = process.wait_for_line("configuration reloaded");
-    assert!(
-        line.contains("lookup.asn") && !line.contains("lookup.country"),
-        "{line}"
-    );
-    assert_eq!(eventually("the other name", name), "after");
-
-    let (code, took) = process.stop("-TERM");
-    assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -1,4 +1,4 @@
-//! A restart keeps the window and the key; a disk that is full costs nothing else.
+//! A restart resumes the saved window and keeps the key.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -6,60 +6,16 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::net::{AGENT_PORT, Cable, LEFT, RIGHT, fetch, wait_for_window};
+use common::net::{Cable, wait_for_window};
+use common::state::{START, ask, files, of, packets, ready, saved, start};
+use common::{AGENT, MOMENT, Running, agent, eventually, series, stderr, values};
 use serde_json::Value;
 
-use common::{AGENT, MOMENT, Running, agent, eventually, series, stderr, values, write_pcap};
-
-const START: &str = "crane_window_start_timestamp_seconds";
-
-/// An agent on the cable that keeps its windows in `folder`, with these variables.
-fn start(cable: &Cable, folder: &Path, variables: &[(&str, &str)]) -> Running {
-    let mut command = Cable::command(&cable.left, AGENT);
-    command.args(["run", "-i", "cable", "--state"]).arg(folder);
-    command.envs(variables.iter().copied());
-    Running::start(command.stderr(Stdio::piped()))
-}
-
-fn ready(agent: &mut Running) {
-    agent.wait_for_line("metrics are at");
-}
-
-fn of(cable: &Cable, name: &str) -> Option<f64> {
-    series(&cable.metrics(), name, &[("interface", "cable")])
-}
-
-/// Waits until the window has so many packets.
-fn packets(cable: &Cable, count: f64) {
-    eventually("packets of the window", || {
-        (of(cable, "crane_window_packets") == Some(count)).then_some(())
-    });
-}
-
-fn ask(cable: &Cable, path: &str) -> String {
-    fetch(Some(&cable.left), AGENT_PORT, path).unwrap()
-}
-
-/// The names of all files.
-fn files(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names
-}
-
-/// Stops an agent by force, and waits for its window to be there before.
-fn saved(folder: &Path) -> PathBuf {
-    let file = folder.join("cable.window");
-    eventually("a saved window", || file.exists().then_some(()));
-    file
-}
-
-/// Traffic of all kinds, as many pairs as a small sketch cannot count exactly.
+/// Writes a capture with all kinds of traffic and more pairs than a small sketch counts exactly.
+/// Returns its path and number of packets.
 fn traffic(folder: &Path) -> (PathBuf, f64) {
     let capture = folder.join("traffic.pcap");
     let made = agent(&["sample", capture.to_str().unwrap(), "--packets", "20000"]);
@@ -85,7 +41,7 @@ fn questions() -> Vec<String> {
     paths
 }
 
-/// The answers to all of them, which are given together.
+/// The answers to all questions, which are asked at the same time.
 fn answers(cable: &Cable) -> Vec<Value> {
     std::thread::scope(|scope| {
         let ask = |path: String| scope.spawn(move || answer(cable, &path));
@@ -94,7 +50,7 @@ fn answers(cable: &Cable) -> Vec<Value> {
     })
 }
 
-/// What is answered, but for how long the window has lasted.
+/// The answer without the duration of the window.
 fn answer(cable: &Cable, path: &str) -> Value {
     let mut answer: Value = serde_json::from_str(&ask(cable, path)).unwrap();
     for interface in answer["interfaces"].as_array_mut().unwrap() {
@@ -106,11 +62,11 @@ fn answer(cable: &Cable, path: &str) -> Value {
 }
 
 #[test]
-fn a_restart_goes_on_with_the_window() {
+fn a_restart_resumes_the_window() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (capture, count) = traffic(folder.path());
-    // Exact in the one, with all that a sketch has in the other.
+    // Counts are exact with 8 MiB, and estimates with 128 KiB.
     for memory in ["8MiB", "128KiB"] {
         let state = folder.path().join(memory);
         let settings = [("CRANE_SKETCH_MEMORY", memory)];
@@ -146,8 +102,8 @@ fn a_restart_goes_on_with_the_window() {
         }
         let mut agent = start(&cable, &state, &settings);
         let line = agent.wait_for_line("window resumed");
-        let told = format!("{} packets", grouped(stored));
-        assert!(line.contains(&told) && line.contains("cable"), "{line}");
+        let logged = format!("{} packets", grouped(stored));
+        assert!(line.contains(&logged) && line.contains("cable"), "{line}");
         assert!(line.contains("s since it was saved were not seen"));
         ready(&mut agent);
         assert_eq!(of(&cable, START), began);
@@ -157,7 +113,7 @@ fn a_restart_goes_on_with_the_window() {
         }
         // Counters begin at 0, as Prometheus expects.
         assert_eq!(of(&cable, "crane_sketch_edges_total"), Some(0.0));
-        // Hosts ask for each other now and then.
+        // The hosts send some ARP packets.
         assert!(of(&cable, "crane_capture_packets_total").unwrap() < 100.0);
         let unseen = of(&cable, "crane_window_unseen_seconds").unwrap();
         assert!(unseen > 0.0, "{unseen}");
@@ -168,7 +124,7 @@ fn a_restart_goes_on_with_the_window() {
             windows["interfaces"][0]["current"]["unseen_seconds"],
             unseen
         );
-        // What comes now is counted with it.
+        // Further packets are added to the window.
         cable.ping(10);
         packets(&cable, stored + 20.0);
         assert_eq!(of(&cable, "crane_sketch_edges_total"), Some(20.0));
@@ -182,11 +138,11 @@ fn grouped(number: f64) -> String {
 }
 
 #[test]
-fn an_interface_that_appears_later_goes_on_as_well_and_turns_with_the_others() {
+fn an_interface_that_appears_later_resumes_its_window_and_ends_it_with_the_others() {
     let Some(cable) = Cable::lay() else { return };
     cable.plug_second();
     let folder = tempfile::tempdir().unwrap();
-    // Both runs begin in one window, also on a slow machine.
+    // Starts at the beginning of a window, so that both runs begin in the same one.
     let window = [("CRANE_WINDOW_LENGTH", "30s")];
     wait_for_window(30);
     let mut agent = start(&cable, folder.path(), &window);
@@ -194,7 +150,7 @@ fn an_interface_that_appears_later_goes_on_as_well_and_turns_with_the_others() {
     cable.ping(5);
     packets(&cable, 10.0);
     let began = of(&cable, START).unwrap();
-    // Windows that begin with the next run would end later by this.
+    // If the window began with the next run, it would end 2 s later.
     std::thread::sleep(Duration::from_secs(2));
     agent.stop("-TERM");
     common::net::ip(&["-n", &cable.left, "link", "delete", "cable"]);
@@ -209,7 +165,7 @@ fn an_interface_that_appears_later_goes_on_as_well_and_turns_with_the_others() {
     eventually("the same window", || {
         (of(&cable, START) == Some(began)).then_some(())
     });
-    // The window of the other one is the rest of this one.
+    // The window of `second` ends at the same time as that of `cable`.
     let ends = eventually("both windows to be complete", || {
         let text = cable.metrics();
         let ends = ["cable", "second"].map(|interface| {
@@ -228,7 +184,7 @@ fn an_interface_that_appears_later_goes_on_as_well_and_turns_with_the_others() {
 }
 
 #[test]
-fn a_window_that_has_ended_meanwhile_is_not_taken_up() {
+fn a_window_that_has_ended_meanwhile_is_not_resumed() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let window = [("CRANE_WINDOW_LENGTH", "20s")];
@@ -245,7 +201,7 @@ fn a_window_that_has_ended_meanwhile_is_not_taken_up() {
     let line = agent.wait_for_line("has ended meanwhile");
     assert!(line.contains("INFO"), "{line}");
     ready(&mut agent);
-    // The first window of a run begins with it.
+    // The first window begins at the start of the agent.
     let ended = (began / 20.0).floor() * 20.0 + 20.0;
     assert!(of(&cable, START).unwrap() >= ended);
     assert_eq!(of(&cable, "crane_window_packets"), Some(0.0));
@@ -253,9 +209,9 @@ fn a_window_that_has_ended_meanwhile_is_not_taken_up() {
     assert!(!folder.path().join("cable.window").exists());
 }
 
-/// Killed at any moment it leaves the window before or the one after, and nothing else.
+/// After a kill during a save, the file has either the previous window or the new one.
 #[test]
-fn who_is_killed_at_any_moment_leaves_a_whole_window() {
+fn a_kill_at_any_time_leaves_a_complete_saved_window() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (capture, _) = traffic(folder.path());
@@ -268,7 +224,7 @@ fn who_is_killed_at_any_moment_leaves_a_whole_window() {
     let mut agent = start(&cable, &state, &often);
     ready(&mut agent);
     let window = saved(&state);
-    // Every save is another file.
+    // Every save replaces the file by another one.
     let place = |path: &Path| {
         fs::metadata(path)
             .ok()
@@ -277,8 +233,8 @@ fn who_is_killed_at_any_moment_leaves_a_whole_window() {
     let began = of(&cable, START);
     let mut least = 0.0;
     for round in 0..12u64 {
-        // Saves come ten times a second; kills at all distances from them, and in their
-        // midst. On a slow machine there may have been none yet.
+        // The agent saves ten times a second. It is killed at different times after a save, in
+        // every other round during a save. A slow machine may need longer for the next save.
         let before = place(&window);
         eventually("another save", || (place(&window) != before).then_some(()));
         std::thread::sleep(Duration::from_millis(250 + round * 37 % 110));
@@ -307,7 +263,7 @@ fn who_is_killed_at_any_moment_leaves_a_whole_window() {
 }
 
 #[test]
-fn what_is_not_its_own_is_set_aside_and_said() {
+fn damaged_and_foreign_windows_are_set_aside_with_a_warning() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut agent = start(&cable, folder.path(), &[]);
@@ -369,7 +325,7 @@ fn what_is_not_its_own_is_set_aside_and_said() {
         packets(&cable, 2.0);
         agent.stop("-KILL");
     }
-    // One of each is kept. Without a key no window is its own.
+    // One file of each kind is kept. With a new key, no saved window can be used.
     let kept = ["cable.window.bad", "cable.window.foreign", "key"];
     fs::remove_file(&file).unwrap_or_default();
     assert_eq!(files(folder.path()), kept);
@@ -384,7 +340,7 @@ fn what_is_not_its_own_is_set_aside_and_said() {
 }
 
 #[test]
-fn other_weights_are_other_sketches() {
+fn a_window_of_other_weights_is_not_resumed() {
     let Some(cable) = Cable::lay() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut agent = start(&cable, folder.path(), &[]);
@@ -399,195 +355,4 @@ fn other_weights_are_other_sketches() {
     let line = agent.wait_for_line("cable");
     assert!(line.contains("another sketch.weights"), "{line}");
     ready(&mut agent);
-}
-
-/// A small disk of our own.
-struct Disk(tempfile::TempDir);
-
-impl Disk {
-    fn mount(bytes: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"]);
-        assert!(mount.arg(folder.path()).status().unwrap().success());
-        Self(folder)
-    }
-
-    fn fill(&self) {
-        let all = vec![0; 1 << 20];
-        // All there is: what is left of a page is not to be had.
-        let _ = fs::write(self.0.path().join("full"), all);
-    }
-
-    fn make_room(&self) {
-        fs::remove_file(self.0.path().join("full")).unwrap();
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
-#[test]
-fn a_full_disk_costs_nothing_but_what_would_have_been_saved() {
-    let Some(cable) = Cable::lay() else { return };
-    let disk = Disk::mount("512k");
-    let state = disk.0.path().join("state");
-    let often = [("CRANE_STATE_INTERVAL", "200ms")];
-    let mut agent = start(&cable, &state, &often);
-    ready(&mut agent);
-    assert_eq!(of(&cable, "crane_window_save_failures_total"), Some(0.0));
-    cable.ping(5);
-    let file = saved(&state);
-    disk.fill();
-    // Saved in the last moment, maybe; from now on never.
-    let line = agent.wait_for_line("WARN");
-    for part in ["cable", "cannot be saved", "No space left on device"] {
-        assert!(line.contains(part), "{line}");
-    }
-    let before = fs::read(&file).unwrap();
-    cable.ping(5);
-    packets(&cable, 20.0);
-    let failures = "crane_window_save_failures_total";
-    let seen = of(&cable, failures).unwrap();
-    eventually("more failures", || {
-        (of(&cable, failures)? > seen + 3.0).then_some(())
-    });
-    eventually("nothing half, but for the moment of a save", || {
-        (files(&state) == ["cable.window", "key"]).then_some(())
-    });
-    assert!(fs::read(&file).unwrap() == before, "the old one stays");
-    assert_eq!(ask(&cable, "/healthz"), "ok\n");
-    disk.make_room();
-    let line = agent.wait_for_line("cable");
-    assert!(
-        line.contains("saved again"),
-        "one warning is enough: {line}"
-    );
-    agent.stop("-TERM");
-    // As if nothing had been.
-    let mut agent = start(&cable, &state, &often);
-    agent.wait_for_line("window resumed: 20 packets");
-    ready(&mut agent);
-    // Full when it stops: it ends all the same, and the next run has the older one.
-    disk.fill();
-    agent.wait_for_line("cannot be saved");
-    cable.ping(5);
-    packets(&cable, 30.0);
-    let (code, took) = agent.stop("-TERM");
-    assert_eq!(code, Some(0));
-    assert!(took < MOMENT, "{took:?}");
-    let mut agent = start(&cable, &state, &often);
-    agent.wait_for_line("window resumed: 20 packets");
-}
-
-/// A disk that is full from the start has no room for the key either.
-#[test]
-fn a_disk_that_is_full_at_the_start_is_used_later() {
-    let Some(cable) = Cable::lay() else { return };
-    let disk = Disk::mount("256k");
-    let state = disk.0.path().join("state");
-    fs::create_dir(&state).unwrap();
-    disk.fill();
-    let often = [("CRANE_STATE_INTERVAL", "200ms")];
-    let mut agent = start(&cable, &state, &often);
-    let line = agent.wait_for_line("WARN");
-    assert!(line.contains("key cannot be saved"), "{line}");
-    ready(&mut agent);
-    cable.ping(5);
-    packets(&cable, 10.0);
-    agent.wait_for_line("cannot be saved");
-    disk.make_room();
-    agent.wait_for_line("saved again");
-    agent.stop("-KILL");
-    let mut agent = start(&cable, &state, &often);
-    agent.wait_for_line("window resumed: 10 packets");
-}
-
-#[test]
-fn a_folder_belongs_to_one_agent_and_is_where_the_service_manager_says() {
-    let Some(cable) = Cable::lay() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().join("state");
-    let mut command = Cable::command(&cable.left, AGENT);
-    command.args(["run", "-i", "cable"]);
-    command.env("STATE_DIRECTORY", &state);
-    let mut agent = Running::start(command.stderr(Stdio::piped()));
-    ready(&mut agent);
-    assert_eq!(files(&state), ["key"]);
-    let mut second = Cable::command(&cable.left, AGENT);
-    second.args(["run", "-i", "cable", "--listen", "127.0.0.1:9733"]);
-    let refused = second.arg("--state").arg(&state).output().unwrap();
-    assert_eq!(refused.status.code(), Some(78), "{}", stderr(&refused));
-    let said = stderr(&refused);
-    assert!(
-        said.contains("state.directory") && said.contains("another agent uses it"),
-        "{said}"
-    );
-    agent.stop("-KILL");
-    // Who wants nothing on a disk says so.
-    let other = folder.path().join("other");
-    let mut command = Cable::command(&cable.left, AGENT);
-    command.args(["run", "-i", "cable"]);
-    command.env("STATE_DIRECTORY", &other);
-    command.env("CRANE_STATE_DIRECTORY", "");
-    let mut agent = Running::start(command.stderr(Stdio::piped()));
-    ready(&mut agent);
-    assert!(!other.exists());
-    drop(agent);
-    let no_folder = folder.path().join("file");
-    fs::write(&no_folder, "").unwrap();
-    let mut command = Cable::command(&cable.left, AGENT);
-    command.args(["run", "-i", "cable", "--state"]);
-    let refused = command.arg(&no_folder).output().unwrap();
-    assert_eq!(refused.status.code(), Some(78), "{}", stderr(&refused));
-}
-
-#[test]
-fn the_file_of_an_interface_that_is_gone_for_good_goes_too() {
-    let Some(cable) = Cable::lay() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let often = [
-        ("CRANE_STATE_INTERVAL", "100ms"),
-        ("CRANE_WINDOW_LENGTH", "4s"),
-    ];
-    let mut agent = start(&cable, folder.path(), &often);
-    ready(&mut agent);
-    cable.ping(20);
-    let file = saved(folder.path());
-    common::net::ip(&["-n", &cable.left, "link", "delete", "cable"]);
-    agent.wait_for_line("stopped");
-    eventually("no file", || (!file.exists()).then_some(()));
-    assert_eq!(files(folder.path()), ["key"]);
-}
-
-#[test]
-fn a_replay_saves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let capture = folder.path().join("some.pcap");
-    write_pcap(
-        &capture,
-        &[common::frame(
-            LEFT.parse().unwrap(),
-            RIGHT.parse().unwrap(),
-            9,
-        )],
-    );
-    let state = folder.path().join("state");
-    let replayed = Command::new(AGENT)
-        .arg("replay")
-        .arg(&capture)
-        .env("STATE_DIRECTORY", &state)
-        .env("CRANE_STATE_DIRECTORY", &state)
-        .output()
-        .unwrap();
-    assert!(replayed.status.success());
-    assert!(!state.exists());
-    let said = stderr(&replayed);
-    assert!(
-        said.contains("not for replay") && said.contains("state.directory"),
-        "{said}"
-    );
 }

@@ -350,7 +350,7 @@ pub struct SketchArgs {
 }
 
 impl Query {
-    /// Returns the services it is about, if not all.
+    /// Returns the services that the question is about. `None` for all.
     pub fn services(&self) -> Option<ServiceFilter> {
         let port = self.port.map(ServiceFilter::port);
         self.service.clone().or(port)
@@ -376,7 +376,7 @@ pub enum ReportFormat {
 }
 
 impl ReportFormat {
-    /// What lists are ordered by if nothing is asked for. JSON never changes.
+    /// The order of lists: as given, otherwise the default of the format.
     pub fn order(self, asked: Option<By>) -> By {
         asked.unwrap_or(match self {
             Self::Table => By::Bytes,

@@ -14,7 +14,7 @@ use crate::lines::answer::Ends;
 use crate::lines::line::{Line, LineFormat};
 use crate::lines::window::Of;
 use crate::lookup::AddressInfo;
-use crate::report::{self, lists::Trust};
+use crate::report::{self, lists::Accuracy};
 use crate::text::units::{self, Units};
 use crate::text::{plain, terminal};
 use crate::top;
@@ -48,7 +48,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     if args.node.is_none() && !has_ends {
         return query_service(args, agent, &parameters, out);
     }
-    // They are a part of every answer that is not about one of them.
+    // Answers include the services of the traffic, unless the question is about a service.
     if args.services().is_none() {
         parameters.push(("services", true.to_string()));
     }
@@ -112,7 +112,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
     };
     let on = answer.service.iter().map(|service| format!(", {service}"));
     let on: String = on.collect();
-    // For a pair the user knows everything but the names.
+    // The user has given the addresses of a pair, so they are shown only with more information.
     let is_pair = ends.pair().is_some();
     let info = answer.info.each();
     let is_known = info.iter().any(|info| *info != AddressInfo::default());
@@ -179,8 +179,8 @@ fn query_service(
     Ok(())
 }
 
-/// Returns an error if no interface has a complete window yet, because an empty table would not say
-/// why it is empty.
+/// Returns an error if no interface has a complete window yet. An empty table would not explain why
+/// it is empty.
 fn refuse_none<T>(window: Option<WindowName>, interfaces: &[T]) -> anyhow::Result<()> {
     anyhow::ensure!(
         !interfaces.is_empty() || window != Some(WindowName::Last),
@@ -190,7 +190,7 @@ fn refuse_none<T>(window: Option<WindowName>, interfaces: &[T]) -> anyhow::Resul
     Ok(())
 }
 
-/// Interface, window and its time.
+/// Describes an interface, its window and the time of the window.
 fn place(interface: &str, window: WindowName, time: &WindowTime) -> String {
     let (interface, window) = (plain::text(interface), window.name());
     let when = time.start.map_or_else(String::new, |start| {
@@ -300,12 +300,12 @@ fn top_once(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
             seconds: Some(seconds),
         };
         if state.packets > 0 {
-            let trust = Trust {
+            let accuracy = Accuracy {
                 exact: state.exact,
                 pairs: state.distinct_pairs,
                 sampled: false,
             };
-            trust.write(out, lists, &numbers)?;
+            accuracy.write(out, lists, &numbers)?;
         }
         report::lists::write(out, lists, &numbers, None)?;
         writeln!(out)?;
@@ -331,7 +331,7 @@ pub fn export(args: &Export, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Which window an interface has answered for.
+/// The window of an interface that an answer is about.
 fn of<'a>(interface: &'a str, window: WindowName, time: &'a WindowTime) -> Of<'a> {
     Of {
         host: None,
@@ -347,12 +347,12 @@ fn write_csv(out: &mut impl Write, lines: &[Line]) -> anyhow::Result<()> {
 }
 
 fn write_json(out: &mut impl Write, answer: &impl Serialize) -> anyhow::Result<()> {
-    // As an error of the output, which may be a closed pipe.
+    // Converted to an I/O error, so that a closed pipe is recognised.
     serde_json::to_writer_pretty(&mut *out, answer).map_err(io::Error::from)?;
     Ok(writeln!(out)?)
 }
 
-/// The agent at this address, with the password from a file or a variable.
+/// The agent at this address, with credentials. The password is read from a file or a variable.
 fn agent(at: &str, given: &Credentials) -> anyhow::Result<Agent> {
     let password = || match &given.password_file {
         Some(path) => {

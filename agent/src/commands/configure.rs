@@ -44,9 +44,9 @@ pub fn configure_run(args: &Run) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Logs the keys that are set but have no effect on a replay. Some have an effect if it serves HTTP
-/// or waits for batches.
-pub fn name_useless(loaded: &Loaded, serves: bool, lingers: bool) {
+/// Logs the keys that are set but have no effect on a replay. Some have an effect if the replay
+/// serves HTTP, others if it is also paced.
+pub fn warn_of_unused_keys(loaded: &Loaded, serves: bool, lingers: bool) {
     let useless = config::keys().filter(|key| match key.only {
         None => false,
         Some(Only::Live) => true,

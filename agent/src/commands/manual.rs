@@ -50,7 +50,7 @@ pub fn command() -> clap::Command {
     with_examples(Cli::command()).mut_subcommands(with_examples)
 }
 
-/// The examples, and what the command line has after its options.
+/// The examples, and the text that the command line has after its options.
 fn help(command: &clap::Command) -> String {
     let examples = pages::entries(command.get_name(), pages::EXAMPLES).into_iter();
     let examples = examples.map(|(example, meaning)| format!("  {example}\n      {meaning}\n"));
@@ -76,7 +76,7 @@ fn page(command: &clap::Command) -> io::Result<(String, Vec<u8>)> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     let mut text = Vec::new();
     let (title, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
-    // Not by `Man`, which omits an empty date, so that the following fields move up.
+    // `Man` omits an empty date, and the following fields would take its place.
     writeln!(
         text,
         ".TH {title} 1 \"\" \"crane-agent {version}\" \"crane-agent\""
@@ -95,7 +95,7 @@ fn page(command: &clap::Command) -> io::Result<(String, Vec<u8>)> {
     Ok((name.to_owned(), text))
 }
 
-/// The sections that do not follow from the command line.
+/// Writes the sections that are not generated from the command line.
 fn write_rest(roff: &mut Roff, command: &str) {
     for section in pages::SECTIONS {
         roff.control("SH", [section]);
@@ -123,9 +123,8 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    /// An example that does not work is worse than none.
     #[test]
-    fn every_example_is_a_command_line() {
+    fn every_example_is_a_valid_command_line() {
         for (name, _) in all().unwrap() {
             let examples = pages::entries(short(&name), pages::EXAMPLES);
             assert!(!examples.is_empty(), "{name}");

@@ -1,12 +1,12 @@
-//! The text of manual pages besides synopsis and options, from `manual.txt`.
+//! The text of manual pages except synopsis and options, from `manual.txt`.
 
 const MANUAL: &str = include_str!("manual.txt");
 
 /// The sections of a page, in their order.
 pub const SECTIONS: [&str; 4] = ["EXIT STATUS", "FILES", "ENVIRONMENT", EXAMPLES];
-/// Command lines, and what they do.
+/// The section of command lines with explanations.
 pub const EXAMPLES: &str = "EXAMPLES";
-/// Names of other pages.
+/// The section of names of other pages.
 pub const SEE_ALSO: &str = "SEE ALSO";
 
 /// A term and its text. A sentence has an empty term.

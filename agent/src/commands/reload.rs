@@ -50,16 +50,16 @@ impl Agent {
         self.interfaces.check(&config.capture, &self.pipeline)?;
         let interfaces = self.interfaces.count();
         let prepared = self.pipeline.prepare(&config, interfaces)?;
-        // Another key would give other pseudonyms.
+        // Without a change, the key is kept: another key would give other pseudonyms.
         let view = match config.export.anonymise == self.config.export.anonymise {
             true => self.shown.view().with(&config.export),
             false => View::new(&config.export)?,
         };
         let lines = self.lines.prepare(&config.export)?;
-        // Last, because it binds ports.
+        // The last step, because it binds ports.
         let server = self.server.prepare(&config.export)?;
 
-        // First, so that nothing is shown in the previous way any more.
+        // The first step, so that nothing shows addresses as before the reload.
         self.shown.adopt(view);
         self.lines.adopt(lines);
         self.server.adopt(server);

@@ -46,9 +46,9 @@ const BAD_USAGE: u8 = 2;
 /// Replays the files one after the other, or merged into one capture, and reports on them.
 pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let loaded = configure(args.config.as_ref(), &args.sketch)?;
-    // A slow replay that is served should be as up to date as a live capture.
+    // A paced replay with HTTP answers stores packets as promptly as a live capture.
     let linger = args.serve && args.speed != Speed::Max;
-    configure::name_useless(&loaded, args.serve, linger);
+    configure::warn_of_unused_keys(&loaded, args.serve, linger);
     let mut config = loaded.config;
     if args.filter.is_some() {
         config.capture.filter.clone_from(&args.filter);
@@ -198,13 +198,13 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     let report = Report::new(captures, &found.skipped, elapsed);
     match args.format {
         ReportFormat::Json => report.write_json(out)?,
-        // Written already, capture by capture or window by window.
+        // Each capture or window has been written when it ended.
         ReportFormat::Csv => {}
         ReportFormat::Table => {
             let style = Style {
                 units: Units::of(args.exact),
                 by: args.format.order(args.sort),
-                // Whoever wants to see more of the log wants to see these.
+                // Figures of the sketch are details, like debug messages.
                 sketch: tracing::enabled!(tracing::Level::DEBUG),
             };
             report.write_table(out, &style)?;
@@ -231,7 +231,7 @@ pub fn run(args: &cli::Replay, out: &mut impl Write) -> anyhow::Result<ExitCode>
     })
 }
 
-/// Checks the questions, now that the names of networks are known.
+/// Checks that networks and AS in the questions are configured.
 fn questions(args: &cli::Replay, config: &Config) -> anyhow::Result<Vec<Question>> {
     let known = KnownNetworks {
         names: config.networks.as_deref(),
@@ -269,8 +269,8 @@ struct PageFile {
 }
 
 impl PageFile {
-    /// Opened at the start, so that a wrong path is reported early. The content is not replaced
-    /// before the page is complete.
+    /// Opens the file at the start, so that a wrong path is reported early. Its content is replaced
+    /// only when the page is complete.
     fn open(path: &Path) -> anyhow::Result<Self> {
         let file = File::options()
             .write(true)
@@ -301,7 +301,7 @@ struct Reporter<'a> {
     top: usize,
     windows: WindowReports,
     page: Option<&'a mut Vec<CaptureReport>>,
-    /// Where the lines of whole captures are written, if they are wanted.
+    /// The CSV report, if whole captures are written to it.
     csv: Option<&'a CsvReport>,
 }
 

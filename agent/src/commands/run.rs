@@ -20,7 +20,7 @@ use crate::sketches::key::Key;
 use crate::window::view::{CurrentView, View};
 use crate::window::windows::Ended;
 
-/// How long packets in the rings are still stored after a stop.
+/// How long packets that are in the rings are stored after a stop.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Longest delay until a signal is noticed.
 const TICK: Duration = Duration::from_millis(50);
@@ -109,7 +109,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     systemd::stopping();
     let captured = agent.interfaces.join();
     let ended = agent.pipeline.finish(Some(DRAIN));
-    // After the worker: the windows that it has ended last are the last to be written.
+    // After the worker has ended, because it sends the last windows.
     agent.lines.finish();
     log_totals(&ended?);
     captured

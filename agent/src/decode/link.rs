@@ -20,7 +20,7 @@ const PPPOE_SESSION: EtherType = EtherType(0x8864);
 /// An Ethernet frame within another protocol.
 const BRIDGED_ETHERNET: EtherType = EtherType(0x6558);
 
-/// IPv4 directly behind an Ethernet header.
+/// Returns the IPv4 packet that directly follows an Ethernet header.
 #[inline]
 pub fn plain_ipv4(link: Link, data: &[u8]) -> Option<Ip<'_>> {
     match ethernet_header(data) {
@@ -51,9 +51,9 @@ pub fn strip(link: Link, data: &[u8]) -> Result<Ip<'_>, Ignored> {
         },
         51 => pppoe(data),
         104 => cisco_hdlc(split::<2>(data)?.1),
-        // PPP after a byte with the direction.
+        // A byte with the direction, then PPP.
         204 => ppp(split::<1>(data)?.1),
-        // Raw IP, with its number in files and those of some kernels.
+        // Raw IP: 101 in files, 12 and 14 on some systems.
         12 | 14 | 101 => Ip::sniff(data),
         228 => Ok(Ip::V4(data)),
         229 => Ok(Ip::V6(data)),
@@ -71,7 +71,7 @@ pub fn strip(link: Link, data: &[u8]) -> Result<Ip<'_>, Ignored> {
     }
 }
 
-/// Returns whether a packet came in or went out. `None` if its link header does not tell.
+/// Returns whether a packet came in or went out. `None` if its link header has no direction.
 pub fn direction(link: Link, data: &[u8]) -> Option<Direction> {
     let packet_type = match link.0 {
         113 => u16::from_be_bytes(*data.first_chunk()?),
@@ -81,20 +81,20 @@ pub fn direction(link: Link, data: &[u8]) -> Option<Direction> {
         _ => return None,
     };
     match packet_type {
-        // To this host, to all, to a group, to another host: received.
+        // Received: unicast to this host, broadcast, multicast, unicast to another host.
         0..=3 => Some(Direction::In),
         4 => Some(Direction::Out),
         _ => None,
     }
 }
 
-/// Strips an Ethernet header and what may follow it.
+/// Strips an Ethernet header and all headers between it and IP.
 pub fn ethernet(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     let (kind, rest) = ethernet_header(data)?;
     ethertype(kind, rest)
 }
 
-/// Strips everything between an ethertype and IP.
+/// Strips all headers between an ethertype and IP.
 pub fn ethertype(mut kind: EtherType, mut rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     for _ in 0..MAX_DEPTH {
         (kind, rest) = match kind {
@@ -121,7 +121,7 @@ fn ethernet_header(data: &[u8]) -> Result<(EtherType, &[u8]), Ignored> {
     Ok((header.ether_type(), &data[header.slice().len()..]))
 }
 
-/// LLC with an ethertype (SNAP) or IP itself.
+/// Strips LLC, which names IP directly or is followed by an ethertype (SNAP).
 fn llc(data: &[u8]) -> Result<(EtherType, &[u8]), Ignored> {
     match split::<3>(data)? {
         ([0x06, 0x06, 3], rest) => Ok((ether_type::IPV4, rest)),
@@ -136,8 +136,8 @@ fn llc(data: &[u8]) -> Result<(EtherType, &[u8]), Ignored> {
     }
 }
 
-/// The protocol field of Linux cooked headers. Small numbers are specific to Linux: 4 is
-/// LLC, and none of the others leads to IP.
+/// Decodes by the protocol field of Linux cooked headers. Numbers below the ethertypes are
+/// specific to Linux: 4 is LLC, the others do not carry IP.
 fn cooked(kind: [u8; 2], rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     match u16::from_be_bytes(kind) {
         4 => llc(rest).and_then(|(kind, rest)| ethertype(kind, rest)),
@@ -154,8 +154,8 @@ fn address_family(family: u32, rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     }
 }
 
-/// Skips labels up to the bottom of the stack. No field names the payload; the control word
-/// of a pseudo-wire starts with neither 4 nor 6.
+/// Skips labels up to the bottom of the stack. No field names the type of the payload, so its
+/// first half-byte decides; the control word of a pseudo-wire starts with neither 4 nor 6.
 fn mpls(mut rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     for _ in 0..MAX_DEPTH {
         let (label, after) = split::<4>(rest)?;
@@ -167,7 +167,7 @@ fn mpls(mut rest: &[u8]) -> Result<Ip<'_>, Ignored> {
     Err(Ignored::Malformed)
 }
 
-/// PPPoE. Any code but 0 is discovery.
+/// Strips a PPPoE header. Code 0 is session data; other codes are discovery.
 fn pppoe(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     match split::<6>(data)? {
         ([_, 0, ..], rest) => ppp(rest),
@@ -175,7 +175,7 @@ fn pppoe(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     }
 }
 
-/// PPP. Address and control may be missing, and the protocol may have one byte.
+/// Strips a PPP header. Address and control may be absent, and the protocol may have one byte.
 fn ppp(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     let data = data.strip_prefix(&[0xff, 0x03]).unwrap_or(data);
     let first = *data.first().ok_or(Ignored::Truncated)?;
@@ -193,7 +193,7 @@ fn ppp(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     }
 }
 
-/// Cisco's HDLC after address and control: an ethertype.
+/// Strips the rest of a Cisco HDLC header after address and control: the ethertype.
 fn cisco_hdlc(data: &[u8]) -> Result<Ip<'_>, Ignored> {
     let (kind, rest) = split::<2>(data)?;
     ethertype(EtherType(u16::from_be_bytes(*kind)), rest)

@@ -1,8 +1,8 @@
 //! Decodes a packet to its source and destination address, protocol and service.
 //!
 //! [`link`] strips everything below IP, [`network`] reads the IP header, and [`tunnel`]
-//! finds the innermost IP header if that is configured. Truncated frames are decoded as
-//! long as they hold the addresses. Nothing is verified or copied: the common case is a few
+//! finds the innermost IP header if that is configured. Truncated frames are decoded if they
+//! contain the addresses. Nothing is verified or copied: the common case is a few
 //! comparisons and two loads.
 
 mod link;
@@ -49,7 +49,7 @@ pub struct Decoded {
     pub service: Service,
 }
 
-/// Decodes a packet, or returns why it is ignored.
+/// Decodes a packet. The error is the reason why it is ignored.
 #[inline]
 pub fn decode(link: Link, data: &[u8], options: &Options) -> Result<Decoded, Ignored> {
     if options.direction != Direction::Both
@@ -57,8 +57,8 @@ pub fn decode(link: Link, data: &[u8], options: &Options) -> Result<Decoded, Ign
     {
         return Err(Ignored::Direction);
     }
-    // Nearly all traffic takes this path. A path of its own halves the cost, because its
-    // result is not merged with that of the general path.
+    // Nearly all traffic is plain IPv4. Its separate path halves the cost, because the result is
+    // not merged with that of the general path.
     if let Some(packet) = link::plain_ipv4(link, data) {
         return addresses(packet, options);
     }
@@ -110,8 +110,7 @@ mod tests {
         pair(Link(test.link), &test.data, options).map_err(Ignored::name)
     }
 
-    /// The protocol is that of the packet with these addresses: after all extension
-    /// headers, as far as they were captured.
+    /// The protocol is read after all extension headers, if they were captured.
     #[test]
     fn the_protocol_is_that_of_the_packet_with_the_addresses() {
         let protocol = |packet: &[u8], options| {
@@ -141,7 +140,7 @@ mod tests {
             }
             let routed = [&[OPTIONS, 1][..], &[0; 14], &options(number, &[1, 2])].concat();
             let packet = ip(v6(1), OPTIONS, &options(ROUTING, &routed));
-            assert_eq!(protocol(&packet, &OUTER), name, "behind three headers");
+            assert_eq!(protocol(&packet, &OUTER), name, "after three headers");
             assert_eq!(protocol(&packet[..50], &OUTER), "other", "cut off before");
             // A later fragment does not start with a header.
             let later = fragment(v6(1), 100, false, OPTIONS, &[number; 40]);
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_encapsulation_leads_to_its_pair() {
+    fn every_encapsulation_is_decoded_to_its_pair() {
         for test in packets::all() {
             let expected =
                 |ends: Result<Ends, _>| ends.map(|(src, dst)| Pair::between(src, dst).unwrap());
@@ -182,14 +181,14 @@ mod tests {
                 assert_eq!(
                     outer.is_ok(),
                     inner.is_ok(),
-                    "a tunnel never costs the edge"
+                    "a damaged tunnel must not prevent decoding of the outer packet"
                 );
             }
         }
     }
 
     #[test]
-    fn endless_nesting_ends() {
+    fn nesting_is_limited() {
         let tags = ethernet(VLAN, &tag(VLAN, &[]).repeat(1000));
         assert_eq!(pair(Link(1), &tags, &OUTER), Err(Ignored::Malformed));
         let labels = ethernet(MPLS, &[0; 4000]);
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_tunnel_or_session_is_not_followed() {
+    fn invalid_tunnels_and_sessions_are_not_decapsulated() {
         let (src, dst) = v4(1);
         let inner = ip(v4(2), UDP, &[]);
         let mut pptp = gre(0, IPV4, &inner);
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_can_be_off() {
+    fn ipv6_packets_are_ignored_if_ipv6_is_off() {
         let off = Options {
             ipv6: false,
             ..INNER
@@ -250,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn direction_counts_where_the_link_tells() {
+    fn packets_are_selected_by_direction_if_the_link_header_has_it() {
         let packet = ip(v4(1), UDP, &[]);
         let framed = |direction| [&[direction, 0xff, 3, 0, 0x21], &packet[..]].concat();
-        // Link type, packet, whether it counts as in, as out.
+        // Link type, packet, whether it is accepted as incoming, as outgoing.
         let mut cases = vec![
             (204, framed(0), true, false),
             (204, framed(1), false, true),

@@ -23,7 +23,7 @@ const V6_HEADER: usize = 40;
 /// The only extension header of IPv4.
 const AUTHENTICATION: u8 = 51;
 
-/// An IP packet of the version that the header before it names.
+/// An IP packet, with the version that the previous header names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ip<'a> {
     V4(&'a [u8]),
@@ -31,7 +31,7 @@ pub enum Ip<'a> {
 }
 
 impl<'a> Ip<'a> {
-    /// Detects the version by the first half-byte, if no header names it.
+    /// Detects the version by the first half-byte, where no header names it.
     pub fn sniff(data: &'a [u8]) -> Result<Self, Ignored> {
         match data.first().map(|byte| byte >> 4) {
             Some(4) => Ok(Self::V4(data)),
@@ -77,7 +77,7 @@ impl<'a> Ip<'a> {
                     let number = head[V4_PROTOCOL];
                     match offset {
                         0 if number == AUTHENTICATION => {
-                            behind(number, data.get(header..).unwrap_or_default())
+                            after_extensions(number, data.get(header..).unwrap_or_default())
                         }
                         0 => (number, data.get(header..)),
                         _ => (number, None),
@@ -89,7 +89,7 @@ impl<'a> Ip<'a> {
                 let rest = data.get(V6_HEADER..).unwrap_or_default();
                 match data.get(V6_NEXT) {
                     Some(next @ (6 | 17 | 58)) => (*next, Some(rest)),
-                    Some(next) => behind(*next, rest),
+                    Some(next) => after_extensions(*next, rest),
                     None => (u8::MAX, Some(rest)),
                 }
             }
@@ -107,8 +107,8 @@ impl<'a> Ip<'a> {
         (protocol, service)
     }
 
-    /// Returns protocol and payload after all extension headers, in one pass. `None` for a
-    /// later fragment, whose payload does not start with a header.
+    /// Returns protocol and payload after all extension headers. `None` for a later fragment,
+    /// whose payload does not start with a header.
     pub fn payload(self) -> Option<(IpNumber, &'a [u8])> {
         let (payload, begins) = match self {
             Self::V4(data) => {
@@ -118,8 +118,8 @@ impl<'a> Ip<'a> {
             }
             Self::V6(data) => {
                 let (packet, error) = LaxIpv6Slice::from_slice(data).ok()?;
-                // etherparse 0.21 walks beyond the end of the packet when it
-                // lists extension headers of which one could not be read.
+                // etherparse 0.21 iterates over extension headers beyond the end of the packet
+                // if one of them could not be read.
                 if error.is_some() {
                     return None;
                 }
@@ -136,9 +136,10 @@ impl<'a> Ip<'a> {
 }
 
 /// Returns the protocol number and payload after extension headers, the first of which has
-/// the type `number`. `None` for a later fragment. Few packets have extension headers.
+/// the type `number`. The payload is `None` for a later fragment. Few packets have extension
+/// headers.
 #[cold]
-fn behind(mut number: u8, mut data: &[u8]) -> (u8, Option<&[u8]>) {
+fn after_extensions(mut number: u8, mut data: &[u8]) -> (u8, Option<&[u8]>) {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const FRAGMENT: u8 = 44;

@@ -5,14 +5,13 @@ use etherparse::{EtherType, UdpHeaderSlice, ip_number};
 use super::link;
 use super::network::Ip;
 
-/// Deeper nesting only occurs in attacks.
+/// Most nested packets that are unpacked. Deeper nesting only occurs in attacks.
 const MAX_DEPTH: usize = 8;
 /// The port of VXLAN, and the one that Linux used before it was assigned.
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 
 /// Returns the innermost IP packet whose addresses can be read. If the content of a tunnel
-/// cannot be decoded (truncated, a later fragment, no IP), the packet around it is
-/// returned.
+/// cannot be decoded (truncated, a later fragment, no IP), the outer packet is returned.
 pub fn innermost(outer: Ip<'_>) -> Ip<'_> {
     let mut packet = outer;
     for _ in 0..MAX_DEPTH {
@@ -35,7 +34,7 @@ fn inner_packet(packet: Ip<'_>) -> Option<Ip<'_>> {
 }
 
 /// GRE as in RFC 2784 and 2890. Version 1 (PPTP) and source routes (RFC 1701)
-/// are not followed.
+/// are not decapsulated.
 fn gre(data: &[u8]) -> Option<Ip<'_>> {
     const CHECKSUM: u8 = 0x80;
     const ROUTING: u8 = 0x40;

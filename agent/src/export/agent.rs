@@ -15,7 +15,7 @@ const RELOADED: &str = "crane_config_last_reload_successful";
 const RELOADED_AT: &str = "crane_config_last_reload_success_timestamp_seconds";
 const PROTECTED: &str = "crane_web_config_last_read_successful";
 
-/// Describes all of them, and sets those that are constant.
+/// Describes all metrics of this module, and sets the constant ones.
 pub fn begin(device: &str) {
     describe();
     gauge!(DEVICE, "device" => device.to_owned()).set(1.0);

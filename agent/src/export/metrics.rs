@@ -1,17 +1,17 @@
 //! Every metric of this agent: name, help and source of its value. Nothing else in the agent emits
 //! metrics.
 //!
-//! There is one way to make a metric of each kind:
+//! Each kind of metric is written in one way:
 //! - a counter or gauge with one series per interface is a row of [`FAMILIES`];
-//! - one with a series per reason, protocol or layer is written like [`DROPPED`];
+//! - a family with a series per reason, protocol or layer is written like [`DROPPED`];
 //! - a list of heavy keys is written by [`write_hitters`], one of fans by [`write_fans`],
 //!   the watch list by [`watched`];
 //! - a histogram is written like those of [`write_batches`];
 //! - metrics of the whole [`agent`] are set at the start, on changes, or before a scrape.
 //!
-//! The last kind is kept by the `metrics` crate, whose series never disappear. Interfaces, heavy
-//! keys, layers and files do, so their series are written at each scrape from what was [`Scraped`].
-//! Counters are read from the tally, so that captures do not look them up by name.
+//! Metrics of the agent are kept by the `metrics` crate, whose series never disappear. Series of
+//! interfaces, heavy keys, layers and files do disappear, so they are written at each scrape, from
+//! [`Scraped`]. Counters are read from the tally, so that captures do not look them up by name.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,13 +48,14 @@ const FAN_IN: &str = "crane_fan_in_peers";
 const NOTABLE: &str = "crane_notable";
 const BATCH_EDGES: &str = "crane_sketch_batch_edges";
 const BATCH_SECONDS: &str = "crane_sketch_batch_duration_seconds";
-/// Windows differ in length: the first, the last of a file.
+/// The end of help texts. The first window and the last one of a file may be shorter than others.
 pub(super) const RATE: &str = "for a rate, divide by crane_window_seconds.";
 
 /// A family with one series per interface: name, kind, help, and the value of a series.
 type Row = (&'static str, Kind, &'static str, fn(&Scraped) -> f64);
 
-/// Received packets are read last, so that they are never fewer than stored and dropped ones.
+/// Received packets are written after stored and dropped ones. Counters are read in this order, so
+/// that packets received are never fewer than packets stored and dropped.
 const FAMILIES: [Row; 19] = [
     (
         "crane_sketch_edges_total",
@@ -191,7 +192,7 @@ pub struct Exporter {
 #[derive(Default)]
 struct Known {
     figures: Arc<Figures>,
-    /// The window that was exported last, and its view.
+    /// The window that was exported last, and the view that it was exported with.
     window: Weak<Window>,
     view: Weak<View>,
     exported: Arc<StableLists>,
@@ -232,7 +233,7 @@ impl Exporter {
         known.map_or_else(Arc::default, |known| Arc::clone(&known.figures))
     }
 
-    /// The exported lists of a complete window, which are made once for all scrapes.
+    /// The exported lists of a complete window, which are computed once for all scrapes.
     pub fn exported(
         &self,
         interface: &str,
@@ -393,7 +394,7 @@ fn write_hitters(text: &mut String, scraped: &[Scraped]) {
     write_list(text, scraped, "top_service", services, |lists| {
         Some(&lists.services)
     });
-    // Without a database there are none.
+    // Without a database, the family is not written.
     let has_asns = |of: &Scraped| of.exported.lists.by_packets.asns.is_some();
     if scraped.iter().any(has_asns) {
         let asns = "from or to the heaviest autonomous systems";
@@ -401,7 +402,7 @@ fn write_hitters(text: &mut String, scraped: &[Scraped]) {
     }
 }
 
-/// Up to where the lists of pairs are complete.
+/// The number above which the lists of pairs are complete.
 fn write_complete(text: &mut String, scraped: &[Scraped]) {
     for by in [By::Packets, By::Bytes] {
         let unit = by.name();

@@ -1,5 +1,5 @@
-//! Metrics for Prometheus: [`metrics`] has the families, [`stable_lists`] what is exported of a
-//! window, [`text`] the exposition format.
+//! Metrics for Prometheus: the families are in [`metrics`], the exported lists of a window in
+//! [`stable_lists`], the exposition format in [`text`].
 
 pub mod agent;
 pub mod metrics;

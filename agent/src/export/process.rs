@@ -1,7 +1,7 @@
 //! Metrics of the process from `/proc`, with the names that Prometheus' own clients use. Values
 //! that cannot be read are left out.
 //!
-//! Only the directory of the process itself is read, because a service may not see more
+//! Only `/proc/self` is read, because a service may not see other parts of `/proc`
 //! (`ProcSubset=pid`).
 
 use std::fs;
@@ -31,7 +31,7 @@ pub fn write(text: &mut String) {
     let cpu = field(14)
         .zip(field(15))
         .map(|(user, system)| (user + system) / ticks);
-    // Computed once, so that a clock that is set later does not change it.
+    // Computed once, so that setting the clock does not change it.
     static STARTED: OnceLock<Option<f64>> = OnceLock::new();
     let started = *STARTED.get_or_init(|| Some(boot_time()? + field(22)? / ticks));
     let fds = fs::read_dir("/proc/self/fd")
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_family_has_a_sensible_value() {
+    fn every_family_has_a_plausible_value() {
         let mut text = String::new();
         write(&mut text);
         let value = |name: &str| -> f64 {

@@ -1,4 +1,5 @@
-//! The exported lists of a window, which change no more often than necessary, and the watch list.
+//! The exported lists of a window, in which listed keys are preferred to new ones of similar size,
+//! and the watch list.
 
 use std::cmp::Reverse;
 
@@ -9,8 +10,8 @@ use crate::window::list::{Key, List, Row, Value};
 use crate::window::lists::{BothOrders, Lists};
 use crate::window::view::View;
 
-/// A listed key stays until another one is heavier by this many percent, so that two of about the
-/// same weight do not alternate.
+/// A listed key stays until another one is heavier by this many percent, so that two keys of
+/// similar size do not alternate.
 const KEEP_PERCENT: u128 = 10;
 
 #[derive(Default)]
@@ -21,14 +22,14 @@ pub struct StableLists {
 }
 
 impl StableLists {
-    /// The lists of a first window.
+    /// The lists of the first window.
     pub fn of(window: &Window, view: &View) -> Self {
         Self::after(&Self::default(), window, view)
     }
 
-    /// The lists of a window after `before`.
+    /// The lists of a window, given those of the previous one.
     pub fn after(before: &Self, window: &Window, view: &View) -> Self {
-        // Twice as many rows, to find those that were listed before.
+        // Twice as many rows, to include keys that were listed before.
         let lists = window.lists(2 * view.top, view.anonymiser());
         let BothOrders {
             by_packets,
@@ -44,7 +45,7 @@ impl StableLists {
     }
 }
 
-/// The `top` heaviest of `now`, with an advantage for keys that were listed before.
+/// The `top` heaviest keys of `now`, with an advantage for keys in `before`.
 fn follow(before: &Lists, mut now: Lists, top: usize) -> Lists {
     let by = now.by;
     keep(&before.pairs, &mut now.pairs, top, by);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_stays_until_clearly_beaten() {
+    fn a_listed_key_stays_until_another_is_heavier_by_10_percent() {
         let follow = |before: &List<Service, PeerEstimate>, sizes: &[(u16, u64)]| {
             let mut now = list(sizes);
             keep(before, &mut now, 2, By::Packets);

@@ -13,7 +13,7 @@ pub enum Kind {
     Histogram,
 }
 
-/// Writes a family: first its head, then its series.
+/// Writes a family of metrics: its head, then its series.
 pub struct Family<'a> {
     text: &'a mut String,
     name: &'a str,
@@ -56,8 +56,8 @@ impl<'a> Family<'a> {
         );
     }
 
-    /// Writes a series of an interface. `labels` follow that of the interface, each with a leading
-    /// comma.
+    /// Writes a series of an interface. `labels` are appended to the label `interface`, each with a
+    /// leading comma.
     pub fn series(&mut self, interface: &str, labels: Arguments<'_>, value: impl Display) {
         let (name, interface) = (self.name, label(interface));
         let _ = writeln!(

@@ -1,4 +1,4 @@
-//! A buffer on a stream, as large as a record needs.
+//! A buffer on a stream, which grows to the size of the largest record.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use super::damage::Damage;
 use super::input::Input;
 use super::read_ahead::{ROOM, ReadAhead};
 
-/// Size of a read, and least size of the buffer.
+/// Size of a read, and smallest size of the buffer.
 const CHUNK: usize = 256 << 10;
 
 /// The part of a stream that records are parsed from without copying.
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_any_length_come_whole_and_in_order() {
+    fn records_of_any_length_are_returned_whole_and_in_order() {
         let stream: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
         let input = || Input::new(io::Cursor::new(stream.clone())).unwrap();
         records_come(&stream, Buffer::new(input()));

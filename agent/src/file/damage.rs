@@ -10,9 +10,9 @@ pub enum Damage {
     Io(io::Error),
     /// The first bytes are not those of a capture.
     NotACapture,
-    /// Another known format: what it is, and how to convert it.
+    /// The file has another known format. Names it and says how to convert it.
     Foreign(&'static str),
-    /// An unknown version of the format.
+    /// The version of the format is not supported.
     Version(u16, u16),
     /// The file ends inside a record.
     CutOff,
@@ -21,7 +21,7 @@ pub enum Damage {
 }
 
 impl From<io::Error> for Damage {
-    /// Decompression reports damaged content as I/O errors, too. Only errors of the
+    /// Decompressors report damaged content as I/O errors, too. Only errors of the
     /// operating system have an error number.
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -1,5 +1,5 @@
-//! Recognises files of other formats by their first bytes, to tell the user what they are
-//! and how to convert them.
+//! Recognises files of other formats by their first bytes, so that the error message can
+//! name the format and the command that converts it.
 
 /// How many bytes of a file are examined.
 pub const EXAMINED: usize = 4096;
@@ -63,7 +63,7 @@ fn is_erf(head: &[u8]) -> bool {
             return false;
         }
         before = seconds - 1;
-        // The record is longer than the examined part.
+        // The record ends after the examined part.
         if rest.len() < length {
             return n > 0 && head.len() >= EXAMINED;
         }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_named_and_nothing_else_is() {
+    fn known_formats_are_recognised_and_other_bytes_are_not() {
         let named = |bytes: &[u8]| name(bytes).unwrap_or_default();
         assert!(named(b"\xfd7zXZ\0\0\x04").contains("xz -d"));
         let noon = 1_700_000_000;

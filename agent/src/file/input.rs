@@ -44,7 +44,7 @@ impl Input {
     /// Opens a file, or standard input for `-`.
     pub fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new(STDIN) {
-            // Not through the buffer of the standard library, which a poll does not see.
+            // Bypasses the buffer of the standard library: poll() does not see bytes in it.
             let stdin = io::stdin().as_fd().try_clone_to_owned()?;
             return Self::new(Interruptible(File::from(stdin)));
         }
@@ -74,7 +74,7 @@ impl Input {
         let buffered = |source| BufReader::with_capacity(READ_SIZE, source);
         let stream = match format[..] {
             [0x1f, 0x8b, ..] => Stream::Gzip(Box::new(MultiGzDecoder::new(buffered(source)))),
-            // A frame, or a skippable frame, with which parallel compressors start.
+            // A frame, or a skippable frame; parallel compressors start with the latter.
             [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
                 Stream::Zstandard(Box::new(zstd::Decoder::with_buffer(buffered(source))?))
             }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_unpacked_in_all_its_parts() {
+    fn all_members_and_frames_are_decompressed() {
         let skipped = [&[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"xyz"].concat();
         for (what, bytes) in [
             ("plain", b"one, two".to_vec()),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_the_damage_is_unpacked() {
+    fn content_before_the_damage_is_decompressed() {
         let bytes = noise(300_000);
         for packed in [gzip(&bytes), zstandard(&bytes)] {
             for cut in [5, 1000, packed.len() / 2, packed.len() - 1] {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_damaged_does_not_take_the_one_before_with_it() {
+    fn blocks_before_a_damaged_block_are_decompressed() {
         let bytes: Vec<u8> = noise(300_000).iter().map(|byte| byte & 15).collect();
         let mut packed = zstandard(&bytes);
         let blocks = bytes.len() / (128 << 10);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_that_of_the_packed_file() {
+    fn position_and_length_are_those_of_the_compressed_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("packed");
         let packed = gzip(&noise(300_000));

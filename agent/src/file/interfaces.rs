@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::CaptureInterface;
 use super::damage::Damage;
 
-/// More interfaces are taken for damage.
+/// A file with more interfaces is reported as damaged.
 const MAX_INTERFACES: usize = 4096;
 
 /// All interfaces of a file without duplicates.
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn captures_put_together_keep_one_entry_for_each_interface() {
+    fn concatenated_captures_have_one_entry_for_each_interface() {
         let mut interfaces = Interfaces::default();
         let (eth0, eth1) = (Some("eth0"), Some("eth1"));
         assert_eq!(section(&mut interfaces, &[eth0, eth1, None]), [0, 1, 2]);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_file_cannot_have_any_number() {
+    fn the_number_of_interfaces_is_limited() {
         let mut interfaces = Interfaces::default();
         let nameless = CaptureInterface {
             name: None,

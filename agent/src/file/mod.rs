@@ -94,7 +94,7 @@ impl CaptureFile {
 
     /// Returns the next packet, or `None` at the end of the file. Damage is returned after
     /// all packets before it, and is final.
-    // Inlined, so that a packet stays in registers: through memory it costs a third more.
+    // Inlined, so that a packet stays in registers; passing it in memory takes a third longer.
     #[inline(always)]
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, Damage> {
         let packet = match &mut self.format {
@@ -130,13 +130,12 @@ impl CaptureFile {
         self.bytes.offset()
     }
 
-    /// How much of the file on the disk has been read; a little ahead of the
-    /// packets.
+    /// How many bytes of the file on disk have been read, including those that are buffered.
     pub fn position(&self) -> u64 {
         self.bytes.position()
     }
 
-    /// How long the file on the disk is; unknown for pipes.
+    /// The size of the file on disk. `None` for pipes.
     pub fn length(&self) -> Option<u64> {
         self.bytes.length()
     }
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
     use std::io;
 
-    /// A small capture of each format, with everything a format has.
+    /// A small capture of each format, with all kinds of blocks that are read.
     fn small() -> [Vec<u8>; 2] {
         let mut blocks = Blocks::new(Order::Little);
         blocks.interface(1, 4, &[(2, b"eth0"), (9, &[6])]);
@@ -165,10 +164,10 @@ mod tests {
         ]
     }
 
-    /// Reads until the end or the damage; how many packets came.
+    /// Reads until the end or the damage. Returns the number of packets.
     fn exhaust(bytes: &[u8]) -> Result<u64, Damage> {
         let mut file = file(bytes)?;
-        // No record is shorter than this, so more would be an endless loop.
+        // No record is shorter than 12 bytes, so more iterations mean an endless loop.
         for _ in 0..=bytes.len() / 12 {
             if file.next_packet()?.is_none() {
                 return Ok(file.packets());
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_prefix_gives_what_it_holds() {
+    fn every_prefix_gives_the_packets_that_it_contains_completely() {
         for bytes in small() {
             let all = packets(&bytes);
             assert_eq!(all.len(), 3);
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn no_single_byte_makes_it_panic_or_hang() {
+    fn no_change_of_a_single_byte_causes_a_panic_or_an_endless_loop() {
         let packed = small().map(|bytes| zstd::encode_all(&bytes[..], 1).unwrap());
         for bytes in small().into_iter().chain(packed) {
             assert_eq!(exhaust(&bytes).unwrap(), 3);
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_capture_is_said_to_be_none() {
+    fn other_content_is_reported_as_not_a_capture() {
         let no_order = b"\x0a\x0d\x0d\x0a\x1c\0\0\0 and no byte order".as_slice();
         for junk in [b"".as_slice(), b"abc", b"short", &[0; 100], no_order] {
             assert!(matches!(file(junk), Err(Damage::NotACapture)));
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_system_are_told_apart_from_damage() {
+    fn errors_of_the_system_are_distinguished_from_damage() {
         struct Failing(Vec<u8>);
         impl io::Read for Failing {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_file_that_is_cut_off_gives_what_came_before() {
+    fn a_truncated_compressed_file_gives_the_packets_before_the_end() {
         let data = [7; 1000];
         let bytes = pcap(Order::Big, 0xa1b2_c3d4, 0, &vec![&data[..]; 1000]);
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());

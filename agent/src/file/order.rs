@@ -1,4 +1,4 @@
-//! The byte order of a capture: that of the machine that wrote it.
+//! The byte order of a capture, which is that of the machine that wrote it.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {

@@ -11,7 +11,7 @@ use crate::traffic::packet::{Link, Packet};
 const HEAD: usize = 24;
 /// Size of the part of a record header that all variants have.
 const LEAST_RECORD_HEAD: usize = 16;
-/// Longer records are taken for damage.
+/// A longer record is reported as damage.
 const MAX_PACKET: usize = 1 << 20;
 
 /// Variant of the format.
@@ -30,14 +30,14 @@ impl Pcap {
         let Some(magic) = bytes.peek(4)?.first_chunk::<4>() else {
             return Ok(None);
         };
-        let dialect = |order: Order| match order.u32(magic, 0) {
+        let variant = |order: Order| match order.u32(magic, 0) {
             0xa1b2_c3d4 => Some((order, 1000, 16)),
             0xa1b2_3c4d => Some((order, 1, 16)),
             0xa1b2_cd34 => Some((order, 1000, 24)),
             _ => None,
         };
-        let dialect = dialect(Order::Little).or_else(|| dialect(Order::Big));
-        let Some((order, unit, record_head)) = dialect else {
+        let variant = variant(Order::Little).or_else(|| variant(Order::Big));
+        let Some((order, unit, record_head)) = variant else {
             return Ok(None);
         };
         let head = bytes.take(HEAD)?;
@@ -80,7 +80,7 @@ impl Pcap {
         }))
     }
 
-    /// The format has only one interface.
+    /// The interface of all packets; the format has only one.
     pub fn interfaces(&self) -> &[CaptureInterface] {
         &self.interface
     }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_dialect_gives_the_same_packets() {
+    fn every_variant_gives_the_same_packets() {
         for order in [Order::Big, Order::Little] {
             for (magic, extra, unit) in [
                 (0xa1b2_c3d4, 0, 1000),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_found_where_it_is() {
+    fn damage_is_reported_with_its_position() {
         let bytes = testing::pcap(Order::Little, 0xa1b2_c3d4, 0, &[b"abc", b"defg"]);
         let mut cut = file(&bytes[..bytes.len() - 1]).unwrap();
         assert!(cut.next_packet().is_ok());

@@ -24,7 +24,7 @@ const ENHANCED_PACKET: u32 = 6;
 
 /// Block type and length and, for a section, the byte-order magic.
 const BLOCK_HEAD: usize = 12;
-/// Longer blocks are taken for damage.
+/// A longer block is reported as damage.
 const MAX_BLOCK: usize = 16 << 20;
 /// How many bytes are searched for the first packet with a time.
 const LOOK_AHEAD: usize = 256 << 10;
@@ -44,7 +44,7 @@ pub struct Pcapng {
     section: Vec<SectionInterface>,
     /// All interfaces of the file.
     interfaces: Interfaces,
-    /// Time of the packet before, or of the first one that has a time. `None` until it is
+    /// Time of the previous packet, or of the first one that has a time. `None` until it is
     /// known.
     time: Option<u64>,
     /// Whether the first packet with a time was searched for.
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_a_time_have_that_of_another() {
+    fn packets_without_a_time_get_that_of_another() {
         for order in [Order::Big, Order::Little] {
             let mut blocks = Blocks::new(order);
             blocks.interface(1, 0, &[]);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_those_of_the_interface() {
+    fn each_interface_has_its_own_clock() {
         let mut blocks = Blocks::new(Order::Big);
         let offset = 1_700_000_000i64.to_be_bytes();
         blocks.interface(1, 0, &[(TIME_RESOLUTION, &[0x82]), (TIME_OFFSET, &offset)]);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_number_their_interfaces_anew() {
+    fn sections_number_their_interfaces_from_zero() {
         let mut blocks = Blocks::new(Order::Little);
         blocks.interface(1, 0, &[(NAME, b"eth0")]);
         blocks.interface(1, 0, &[(NAME, b"eth1")]);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_found_where_it_is() {
+    fn damage_is_reported_with_its_position() {
         let mut start = Blocks::new(Order::Little);
         start.interface(1, 0, &[]);
         start.enhanced(0, 0, b"fine", 4);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_no_harm() {
+    fn names_are_truncated_and_have_no_control_characters() {
         assert_eq!(readable(b"\x1b[2J\0").as_deref(), Some("[2J"));
         assert_eq!(readable(b"\0"), None);
         assert_eq!(readable(&[b'x'; 60_000]).unwrap().len(), MAX_NAME);

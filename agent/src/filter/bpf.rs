@@ -14,16 +14,16 @@ pub struct Program(Vec<Instruction>);
 #[derive(Debug, Clone, Copy)]
 struct Instruction {
     code: u16,
-    /// Relative jump targets if a condition holds, and if not.
+    /// Relative jump targets, if a condition holds and if it does not.
     then: usize,
     otherwise: usize,
     value: u32,
 }
 
 impl Program {
-    /// Converts a program that libpcap compiled for a file. A program for an interface may
-    /// use information that only the kernel has, like the direction, and would match
-    /// nothing here. Returns `None` if the program cannot be parsed.
+    /// Converts a program that libpcap compiled for a file. A program for an interface may use
+    /// information that only the kernel has, like the direction, and would match no packet
+    /// here. Returns `None` if the program cannot be parsed.
     pub fn new(compiled: &BpfProgram) -> Option<Self> {
         let instruction = |text: String| {
             let mut numbers = text.split(' ').map(str::parse::<u32>);
@@ -149,7 +149,7 @@ mod tests {
 
     /// Compares with the interpreter of libpcap, for complete and truncated packets.
     #[test]
-    fn programs_do_what_they_do_in_libpcap() {
+    fn programs_match_the_same_packets_as_in_libpcap() {
         let mut matched = [0, 0];
         for filter in FILTERS {
             for test in packets::all() {
@@ -176,7 +176,7 @@ mod tests {
         assert!(program("greater 1000").matches(&data, 1500));
         assert!(!program("greater 1000").matches(&data, 60));
         assert!(!program("less 1000").matches(&data, 1500));
-        // A read beyond the packet never matches, not even with `not`.
+        // If a program reads beyond the packet, the packet does not match, even with `not`.
         assert!(!program("not ether[70] = 1").matches(&data, 1500));
     }
 }

@@ -25,7 +25,7 @@ const MAX_LINK_TYPE: i32 = 320;
 pub enum FilterError {
     /// It cannot be compiled for any link type. Holds the error of libpcap for Ethernet.
     Impossible(String),
-    /// A host name in it cannot be resolved now; this may change later.
+    /// A host name in the filter cannot be resolved. A later attempt may succeed.
     Name(String),
 }
 
@@ -91,7 +91,7 @@ pub struct FileFilter {
 }
 
 impl FileFilter {
-    /// Compiles nothing until there is a packet.
+    /// A filter that is compiled when the first packet of a link type arrives.
     pub fn new(expression: String) -> Self {
         Self {
             expression,
@@ -139,11 +139,11 @@ impl FileFilter {
 
 /// Opens an empty capture file of this link type with libpcap.
 ///
-/// libpcap compiles differently for files and for interfaces. For a file, IPv6 behind a BSD
-/// loopback header has the number of any BSD instead of that of this machine, and
-/// conditions that only live packets have, like the direction, are errors.
+/// libpcap compiles differently for files and for interfaces. For a file, IPv6 after a BSD
+/// loopback header may have the number of any BSD instead of that of this machine, and
+/// conditions that apply only to live packets, like the direction, are errors.
 fn empty_file(link: Link) -> anyhow::Result<Capture<Offline>> {
-    // Raw IP has several numbers; these are the ones that decoding accepts.
+    // Raw IP has several numbers. libpcap expects 101 in files.
     let number = match link.0 {
         12 | 14 => 101,
         other => other,
@@ -161,7 +161,7 @@ fn empty_file(link: Link) -> anyhow::Result<Capture<Offline>> {
 /// in the byte order of this machine (link type 0), and with a BSD number for IPv6 if Linux
 /// wrote it. Returns `None` if it already has that form.
 fn with_known_family(packet: &Packet<'_>) -> Option<Vec<u8>> {
-    /// IPv6 on Linux, and one of its three numbers on BSD.
+    /// Address family of IPv6 on Linux, and one of the three on BSD systems.
     const IPV6: (u32, u32) = (10, 30);
     let (head, rest) = packet.data.split_first_chunk::<4>()?;
     let family = match packet.link.0 {
@@ -197,8 +197,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_no_link_type_has_is_refused() {
-        // The last two only exist for 802.11 and PF logs.
+    fn a_filter_is_refused_if_no_link_type_supports_it() {
+        // The last two are only supported for 802.11 and PF logs.
         for filter in ["", "not port 22", "wlan type mgt", "rulenum 3"] {
             assert_eq!(check(filter), Ok(()), "{filter}");
         }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn every_link_type_has_its_program() {
+    fn filters_are_compiled_for_each_link_type() {
         let ip = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0][..], &[10; 8]].concat();
         let framed = |link, head: &[u8]| (link, [head, &ip[..]].concat());
         let mut filter = FileFilter::new("udp".into());

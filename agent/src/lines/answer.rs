@@ -11,7 +11,7 @@ use crate::traffic::names::PairNames;
 use crate::window::answer::NodeEstimate;
 use crate::window::estimate::Estimate;
 
-/// One end, another, and the names of their networks.
+/// The two ends of the traffic asked for, and the names of their networks.
 pub struct Ends<'a> {
     pub src: &'a Endpoint,
     pub dst: &'a Endpoint,
@@ -19,7 +19,8 @@ pub struct Ends<'a> {
 }
 
 impl Of<'_> {
-    /// What one end sent to the other, and back if that was asked for.
+    /// A line for the traffic from `src` to `dst`, and one for the opposite direction if `back` is
+    /// given.
     pub fn flow(&self, ends: &Ends<'_>, there: &Estimate, back: Option<&Estimate>) -> Vec<Line> {
         let PairNames { src_name, dst_name } = ends.names;
         let line = |[src, dst]: [&Endpoint; 2], names: [&Option<String>; 2], estimate| {
@@ -39,7 +40,7 @@ impl Of<'_> {
         [there].into_iter().chain(back).collect()
     }
 
-    /// What an address sent and received, and its numbers of peers.
+    /// The lines of an address: sent, received, fan-out and fan-in.
     pub fn node(&self, ip: IpAddr, name: Option<&str>, node: &NodeEstimate) -> Vec<Line> {
         let about = Address { ip, name };
         vec![
@@ -58,13 +59,13 @@ struct Address<'a> {
 }
 
 impl Address<'_> {
-    /// The line with what is known of the address.
-    fn line(&self, mut line: Line, known: &impl Serialize) -> Line {
+    /// Adds the address, its name and `numbers` to a line.
+    fn line(&self, mut line: Line, numbers: &impl Serialize) -> Line {
         line.set("ip", self.ip.to_string());
         if let Some(name) = self.name {
             line.set("name", name);
         }
-        line.add(known);
+        line.add(numbers);
         line
     }
 }

@@ -1,11 +1,11 @@
-//! The schema of exported lines. Names are those of the JSON of the API; a name inside
-//! another is joined with `_`.
+//! The schema of exported lines. Columns are named like the fields in the JSON of the API; the
+//! names of nested fields are joined with `_`.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Text,
-    /// A whole number from 0 on.
+    /// A whole number, not negative.
     Integer,
     /// A number of seconds.
     Seconds,
@@ -14,7 +14,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the reference calls it.
+    /// The name of the type in the reference.
     #[cfg(test)]
     fn name(self) -> &'static str {
         match self {
@@ -26,10 +26,10 @@ impl Kind {
     }
 }
 
-/// Every column, in the order of CSV. Columns are added at the end of their group only with
-/// a new version of the agent; none changes its meaning.
+/// Every column, in the order of CSV. A new version of the agent may add columns at the end of a
+/// group; the meaning of a column never changes.
 pub static COLUMNS: [(&str, Kind); 81] = [
-    // What the line is about.
+    // The list and the window of the line.
     ("list", Kind::Text),
     ("host", Kind::Text),
     ("interface", Kind::Text),
@@ -37,13 +37,13 @@ pub static COLUMNS: [(&str, Kind); 81] = [
     ("end", Kind::Seconds),
     ("seconds", Kind::Seconds),
     ("complete", Kind::Flag),
-    // Its place in the list, and what is known of those that are not listed.
+    // The rank of the row, and upper bounds for rows that are not listed.
     ("rank", Kind::Integer),
     ("rank_bytes", Kind::Integer),
     ("others_at_most", Kind::Integer),
     ("others_at_most_bytes", Kind::Integer),
     ("incomplete", Kind::Flag),
-    // Whom the row is about.
+    // The key of the row.
     ("src", Kind::Text),
     ("src_name", Kind::Text),
     ("dst", Kind::Text),
@@ -54,7 +54,7 @@ pub static COLUMNS: [(&str, Kind); 81] = [
     ("b_name", Kind::Text),
     ("ip", Kind::Text),
     ("name", Kind::Text),
-    // What is looked up of addresses.
+    // Information that is looked up about addresses, services, and kinds of notable addresses.
     ("src_asn", Kind::Integer),
     ("dst_asn", Kind::Integer),
     ("a_asn", Kind::Integer),
@@ -80,7 +80,7 @@ pub static COLUMNS: [(&str, Kind); 81] = [
     ("service_protocol", Kind::Text),
     ("service_port", Kind::Integer),
     ("kind", Kind::Text),
-    // How much.
+    // Numbers.
     ("packets", Kind::Integer),
     ("low", Kind::Integer),
     ("high", Kind::Integer),
@@ -118,7 +118,7 @@ pub static COLUMNS: [(&str, Kind); 81] = [
     ("b_to_a_bytes_at_most", Kind::Integer),
 ];
 
-/// The place of a column.
+/// The index of a column.
 pub fn place(name: &str) -> Option<usize> {
     COLUMNS.iter().position(|(column, _)| *column == name)
 }

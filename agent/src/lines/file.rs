@@ -1,8 +1,8 @@
-//! A file that lines are appended to. Before it would become too large it is renamed to
-//! `FILE.1`, that one to `FILE.2` and so on; the oldest is removed.
+//! A file that lines are appended to. Before it exceeds its maximum size it is renamed to
+//! `FILE.1`, `FILE.1` to `FILE.2` and so on; the oldest file is removed.
 //!
-//! A file that somebody else has moved away is created again. What a failed write has left
-//! of its lines is removed, so that a file never has half a line within it.
+//! If another program has renamed or removed the file, it is created again. The bytes of a
+//! failed write are removed, so that there is never an incomplete line between others.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,19 +13,19 @@ use rustix::fs::OFlags;
 
 /// Readable by the group, unless the umask says otherwise.
 const MODE: u32 = 0o640;
-/// No file before it has a larger number.
+/// Largest number of files. Old files with larger numbers do not exist.
 const MOST_FILES: usize = 1000;
 
-/// How large files become, and how many there are.
+/// Maximum size and number of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of each.
+    /// Maximum size of a file in bytes.
     pub bytes: u64,
-    /// Files, with the one that is written to.
+    /// Number of files, including the one that is written to.
     pub files: usize,
 }
 
-/// See the head of this module.
+/// The file that lines are appended to, and its older files.
 pub struct LinesFile {
     path: PathBuf,
     file: File,
@@ -33,7 +33,7 @@ pub struct LinesFile {
 }
 
 impl LinesFile {
-    /// Opens a file, which is created if there is none.
+    /// Opens a file, which is created if it does not exist.
     pub fn open(path: &Path, limits: Limits) -> io::Result<Self> {
         let file = open(path)?;
         let opened = Self {
@@ -49,13 +49,13 @@ impl LinesFile {
         &self.path
     }
 
-    /// Goes by other limits from now on.
+    /// Sets other limits.
     pub fn limit(&mut self, limits: Limits) {
         self.limits = limits;
         self.remove_old();
     }
 
-    /// Appends whole lines: to one file if they fit into one. How many were written.
+    /// Appends complete lines, to a single file if they fit. Returns the number of lines written.
     pub fn append(&mut self, lines: &str) -> (u64, io::Result<()>) {
         let mut written = 0;
         for part in parts(lines, self.limits.bytes as usize) {
@@ -80,7 +80,7 @@ impl LinesFile {
         written.inspect_err(|_| drop(self.file.set_len(length)))
     }
 
-    /// Whether the file has another name now, or none.
+    /// Whether the file was renamed or removed.
     fn was_moved(&self) -> bool {
         let place = |meta: fs::Metadata| (meta.dev(), meta.ino());
         let open = self.file.metadata().map(place).ok();
@@ -88,7 +88,7 @@ impl LinesFile {
         open.is_none() || open != named
     }
 
-    /// Begins a new file.
+    /// Renames the files and begins a new one.
     fn rotate(&mut self) -> io::Result<()> {
         if self.limits.files == 1 {
             return self.file.set_len(0);
@@ -113,46 +113,47 @@ impl LinesFile {
         }
     }
 
-    /// The nth file before this one.
+    /// The name of the nth older file.
     fn before(&self, n: usize) -> PathBuf {
         numbered(&self.path, n)
     }
 }
 
-/// The name of the nth file before this one.
+/// The name of the nth older file.
 pub fn numbered(path: &Path, n: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{n}"));
     name.into()
 }
 
-/// How many lines these are.
+/// The number of lines.
 pub fn count(lines: &str) -> u64 {
     lines.bytes().filter(|byte| *byte == b'\n').count() as u64
 }
 
-/// Cuts lines into parts of whole lines, each as long as allowed.
+/// Splits text between lines into parts of `most` bytes at most.
 fn parts(lines: &str, most: usize) -> impl Iterator<Item = &str> {
     let mut rest = lines;
     std::iter::from_fn(move || {
         let end = match rest.len() <= most {
             true => rest.len(),
-            // A line that is longer than a file is written nevertheless.
+            // A line that is longer than a file is a part of its own.
             false => match rest.as_bytes()[..most].iter().rposition(|b| *b == b'\n') {
                 Some(end) => end + 1,
                 None => rest.find('\n').map_or(rest.len(), |end| end + 1),
             },
         };
-        let (part, behind) = rest.split_at(end);
-        rest = behind;
+        let (part, after) = rest.split_at(end);
+        rest = after;
         (!part.is_empty()).then_some(part)
     })
 }
 
-/// Opens a file to append lines: a regular file that no other agent writes to.
+/// Opens a file to append lines. It must be a regular file that no other agent writes to.
 fn open(path: &Path) -> io::Result<File> {
     let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    // A link would be renamed in the place of its file, and a pipe would wait for a reader.
+    // Rotation would rename a link instead of its file, and opening a pipe would wait for a
+    // reader.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let mut file = File::options()
         .read(true)
@@ -179,7 +180,7 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes what a power failure has left of a line at the end.
+/// Removes an incomplete last line, which a power failure may have left.
 fn end_line(file: &mut File) -> io::Result<()> {
     const STEP: u64 = 1 << 16;
     let length = file.metadata()?.len();
@@ -242,7 +243,7 @@ mod tests {
             .map(|(n, text)| name(n, text))
             .collect();
         assert_eq!(read(folder.path()), expected);
-        // Longer than a file: cut between lines.
+        // Lines that do not fit into one file are split between two.
         file.append("1234\n5678\n90\n").1.unwrap();
         assert_eq!(
             read(folder.path())[..2],
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_continued_without_half_a_line() {
+    fn an_existing_file_is_continued_after_its_last_complete_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         for (before, after) in [
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_moved_away_is_made_again() {
+    fn a_file_that_was_renamed_or_removed_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         let mut file = LinesFile::open(&path, limits(100, 2)).unwrap();
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_regular_file_of_its_own_is_written_to() {
+    fn only_a_regular_file_without_another_writer_is_opened() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         let open = |path: &Path| LinesFile::open(path, limits(100, 2)).map(drop);

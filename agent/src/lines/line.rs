@@ -1,4 +1,4 @@
-//! One line: values of some of the columns.
+//! A line, which has values for some of the columns.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -15,12 +15,12 @@ pub enum LineFormat {
     Csv,
 }
 
-/// See the head of this module.
+/// A value for each column, `None` where the line has none.
 #[derive(Debug, Clone)]
 pub struct Line([Option<Json>; COLUMNS.len()]);
 
 impl Line {
-    /// A line that is about this.
+    /// A line of this list.
     pub fn new(list: &str) -> Self {
         let mut line = Self([const { None }; COLUMNS.len()]);
         line.set("list", list);
@@ -42,14 +42,14 @@ impl Line {
         self.0[columns::place(column)?].as_ref()
     }
 
-    /// Takes in what something writes as JSON.
+    /// Sets the columns named like the fields of `of` in JSON.
     pub fn add(&mut self, of: &impl Serialize) {
         if let Ok(value) = serde_json::to_value(of) {
             self.add_json("", value);
         }
     }
 
-    /// The same with `prefix` before each name.
+    /// Sets the columns of all fields of a JSON object, with `prefix` before each name.
     pub fn add_json(&mut self, prefix: &str, value: Json) {
         let Json::Object(fields) = value else {
             return;
@@ -63,7 +63,7 @@ impl Line {
             };
             match value {
                 Json::Object(_) => self.add_json(&column, value),
-                // Nothing inside it is known.
+                // A nested object that is null has no columns to set.
                 Json::Null if columns::place(&column).is_none() => {}
                 value => self.set(&column, value),
             }
@@ -81,7 +81,7 @@ impl Line {
         COLUMNS.iter().map(|(name, _)| *name).zip(&self.0)
     }
 
-    /// Appends the line.
+    /// Appends the line to `text`.
     pub fn write(&self, format: LineFormat, text: &mut String) {
         match format {
             LineFormat::Jsonl => self.write_json(text),
@@ -124,7 +124,7 @@ impl LineFormat {
         }
     }
 
-    /// What stands before all lines.
+    /// The text before the first line.
     pub fn head(self) -> String {
         match self {
             Self::Jsonl => String::new(),
@@ -132,7 +132,7 @@ impl LineFormat {
         }
     }
 
-    /// All of these lines, without a head.
+    /// The text of these lines, without the head.
     pub fn text(self, lines: &[Line]) -> String {
         let mut text = String::new();
         lines.iter().for_each(|line| line.write(self, &mut text));
@@ -140,7 +140,7 @@ impl LineFormat {
     }
 }
 
-/// A value of CSV, in quotes if it needs them (RFC 4180).
+/// Appends a value of CSV, quoted if necessary (RFC 4180).
 fn push_quoted(text: &mut String, value: &str) {
     if !value.contains(['"', ',', '\n', '\r']) {
         return text.push_str(value);

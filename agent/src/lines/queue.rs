@@ -1,5 +1,5 @@
-//! Lines on their way to the disk. There is room for so many bytes: what comes when a slow
-//! disk has filled it is lost, and counted, so that nothing else waits for the disk.
+//! The queue of lines to be written. Its size is limited: if the disk is so slow that the queue is
+//! full, further lines are lost and counted, so that no other thread waits for the disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,84 +12,84 @@ use crate::traffic::tally::Tally;
 /// Bytes that may wait to be written.
 pub const ROOM: usize = 8 << 20;
 
-/// What is to be done with the file, one after the other.
+/// A job for the thread that writes the file.
 pub enum Job {
-    /// Append the lines of a window, whose losses are counted there.
-    Append(String, Lines),
-    /// Write to another file from now on, or to none.
+    /// Append the lines of a window.
+    Append(String, Origin),
+    /// Write the following lines to another file, or discard them if `None`.
     File(Option<LinesFile>),
-    /// Go by other limits from now on.
+    /// Set other limits.
     Limits(Limits),
 }
 
-/// Whose lines these are.
+/// The interface of lines, and the counter of its lost lines.
 #[derive(Clone)]
-pub struct Lines {
+pub struct Origin {
     pub interface: String,
     pub tally: Arc<Tally>,
 }
 
-impl Lines {
-    /// Counts lines that are lost.
-    pub fn lose(&self, lines: u64) {
+impl Origin {
+    /// Adds to the number of lost lines.
+    pub fn count_lost(&self, lines: u64) {
         self.tally.lines_lost.fetch_add(lines, Relaxed);
     }
 }
 
-/// The end that lines are handed in at.
+/// The sending side of the queue.
 pub struct Queue {
     jobs: Sender<Job>,
     waiting: Arc<AtomicUsize>,
-    complaints: RateLimit,
+    log_limit: RateLimit,
 }
 
 impl Queue {
-    /// Hands in jobs for who [writes](write_all) and counts down `waiting`.
+    /// A queue that sends to [`write_all`], which subtracts what it has written from `waiting`.
     pub fn new(jobs: Sender<Job>, waiting: Arc<AtomicUsize>) -> Self {
         Self {
             jobs,
             waiting,
-            complaints: RateLimit::default(),
+            log_limit: RateLimit::default(),
         }
     }
 
-    /// Has lines appended, if there is room for them.
-    pub fn append(&mut self, text: String, of: Lines) {
+    /// Sends lines to be appended. If the queue is full, they are lost.
+    pub fn append(&mut self, text: String, origin: Origin) {
         let bytes = text.len();
         let waiting = self.waiting.load(Relaxed);
-        // Alone they are let in however long they are: no window is too large for ever.
+        // An empty queue accepts lines of any size, so that no window is too large.
         if waiting > 0 && waiting.saturating_add(bytes) > ROOM {
-            of.lose(count(&text));
-            if self.complaints.allows() {
+            origin.count_lost(count(&text));
+            if self.log_limit.allows() {
                 tracing::warn!(
-                    interface = of.interface,
+                    interface = origin.interface,
                     "lines of export.jsonl are lost: the disk is too slow"
                 );
             }
             return;
         }
         self.waiting.fetch_add(bytes, Relaxed);
-        self.send(Job::Append(text, of));
+        self.send(Job::Append(text, origin));
     }
 
-    /// Hands in a job that takes no room.
+    /// Sends a job. Lines are lost if the thread has ended.
     pub fn send(&self, job: Job) {
         if let Err(refused) = self.jobs.send(job)
-            && let Job::Append(text, of) = refused.0
+            && let Job::Append(text, origin) = refused.0
         {
             self.waiting.fetch_sub(text.len(), Relaxed);
-            of.lose(count(&text));
+            origin.count_lost(count(&text));
         }
     }
 }
 
-/// Does jobs until there are no more.
+/// Executes jobs until the queue is dropped.
 pub fn write_all(jobs: &Receiver<Job>, waiting: &AtomicUsize) {
-    let (mut complaints, mut failing) = (RateLimit::default(), false);
+    let (mut log_limit, mut failing) = (RateLimit::default(), false);
     let mut file: Option<LinesFile> = None;
     for job in jobs {
-        let (text, of) = match job {
-            Job::Append(text, of) => (text, of),
+        let (text, origin) = match job {
+            Job::Append(text, origin) => (text, origin),
             Job::File(next) => {
                 file = next;
                 continue;
@@ -103,11 +103,11 @@ pub fn write_all(jobs: &Receiver<Job>, waiting: &AtomicUsize) {
         };
         let (written, result) = match &mut file {
             Some(file) => file.append(&text),
-            // Turned off meanwhile: nobody wants them.
+            // export.jsonl was removed meanwhile, so these lines do not count as lost.
             None => (count(&text), Ok(())),
         };
         waiting.fetch_sub(text.len(), Relaxed);
-        of.lose(count(&text) - written);
+        origin.count_lost(count(&text) - written);
         let path = file.as_ref().map(LinesFile::path).unwrap_or("".as_ref());
         match result {
             Ok(()) if std::mem::take(&mut failing) => {
@@ -116,9 +116,9 @@ pub fn write_all(jobs: &Receiver<Job>, waiting: &AtomicUsize) {
             Ok(()) => {}
             Err(error) => {
                 failing = true;
-                if complaints.allows() {
+                if log_limit.allows() {
                     tracing::warn!(
-                        interface = of.interface,
+                        interface = origin.interface,
                         "lines are lost: {} cannot be written: {error}",
                         path.display()
                     );
@@ -134,25 +134,25 @@ mod tests {
 
     use super::*;
 
-    /// Nobody writes: as much as there is room for waits, and all others are counted.
+    /// While nothing is written, the queue fills up and further lines are counted as lost.
     #[test]
-    fn a_disk_that_is_slow_costs_lines_and_they_are_counted() {
-        let (jobs, waits) = mpsc::channel();
+    fn lines_that_do_not_fit_into_the_queue_are_counted_as_lost() {
+        let (jobs, receiver) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let mut queue = Queue::new(jobs, Arc::clone(&waiting));
-        let of = Lines {
+        let origin = Origin {
             interface: "eth0".into(),
             tally: Arc::default(),
         };
-        let lost = || of.tally.lines_lost.load(Relaxed);
+        let lost = || origin.tally.lines_lost.load(Relaxed);
         let text = "x\n".repeat(ROOM / 8);
         for _ in 0..4 {
-            queue.append(text.clone(), of.clone());
+            queue.append(text.clone(), origin.clone());
         }
         assert_eq!((lost(), waiting.load(Relaxed)), (0, ROOM));
-        queue.append("1\n2\n3\n".into(), of.clone());
+        queue.append("1\n2\n3\n".into(), origin.clone());
         assert_eq!(lost(), 3);
-        // Written again, nothing more is lost.
+        // Once a thread writes, no more lines are lost.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         let limits = Limits {
@@ -165,7 +165,7 @@ mod tests {
             move || {
                 let (jobs, to_write) = mpsc::channel();
                 jobs.send(Job::File(file.take())).unwrap();
-                for job in waits {
+                for job in receiver {
                     jobs.send(job).unwrap();
                 }
                 drop(jobs);

@@ -1,9 +1,9 @@
-//! Takes windows as they end and has their lines written.
+//! Writes the lines of windows that have ended.
 //!
-//! Three threads share the work, so that the one before never waits: the worker only hands
-//! in the window, the thread `lines` makes its lines and lets go of it, and the thread
-//! `jsonl` writes. While nothing is exported a window costs one look at a flag, and there
-//! are no threads.
+//! The work is divided between three threads, so that the worker never waits: the worker sends
+//! the window, the thread `lines` converts it to lines and drops it, and the thread `jsonl`
+//! writes them. If nothing is exported, these two threads do not exist, and the worker only
+//! checks a flag.
 
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use arc_swap::ArcSwapOption;
 
 use super::file::{Limits, LinesFile};
 use super::line::LineFormat;
-use super::queue::{self, Job, Lines, Queue};
+use super::queue::{self, Job, Origin, Queue};
 use super::window::Of;
 use super::written;
 use crate::config::{self, ConfigError};
@@ -27,33 +27,33 @@ use crate::window::Window;
 use crate::window::view::CurrentView;
 use crate::window::windows::{OnTurn, WasTold};
 
-/// Windows that may wait for their lines: they keep their memory meanwhile.
+/// Most windows that wait to be converted to lines. Each keeps its memory meanwhile.
 const MOST_WINDOWS: usize = 4096;
-/// Pause between two looks at whether all is written.
+/// Pause between two checks whether everything is written.
 const STEP: Duration = Duration::from_millis(5);
 /// How long a stop waits for the last lines to be written.
 const LAST: Duration = Duration::from_secs(3);
 
-/// What the thread `lines` is told.
+/// A message to the thread `lines`.
 enum Message {
-    Window(Arc<Window>, Lines),
+    Window(Arc<Window>, Origin),
     Job(Job),
-    /// Nothing comes after this.
+    /// The last message.
     End,
 }
 
-/// Where windows go; shared with who ends them.
+/// Accepts windows that have ended. Shared with the worker.
 #[derive(Default)]
-struct Way {
-    /// None while nothing is exported.
+struct WindowInput {
+    /// `None` while nothing is exported.
     messages: ArcSwapOption<Sender<Message>>,
-    /// Windows that wait for their lines.
+    /// Number of windows that wait to be converted to lines.
     waiting: Arc<AtomicUsize>,
 }
 
-/// See the head of this module.
+/// Starts the threads and changes their configuration.
 pub struct LinesSink {
-    way: Arc<Way>,
+    input: Arc<WindowInput>,
     shown: Arc<CurrentView>,
     /// The file that lines are written to.
     current: Option<(PathBuf, Limits)>,
@@ -66,7 +66,7 @@ struct Threads {
     writing: JoinHandle<()>,
 }
 
-/// What another configuration asks for, and can be had.
+/// A change of the configuration that is ready to be adopted.
 pub enum Prepared {
     Same,
     Off,
@@ -75,20 +75,20 @@ pub enum Prepared {
 }
 
 impl LinesSink {
-    /// A sink that takes nothing yet; lines have what `shown` says.
+    /// A sink that exports nothing yet. `shown` decides what lines contain.
     pub fn new(shown: Arc<CurrentView>) -> Self {
         Self {
-            way: Arc::default(),
+            input: Arc::default(),
             shown,
             current: None,
             threads: None,
         }
     }
 
-    /// Who is to be told of windows that have ended.
+    /// The function to call for each window that has ended.
     pub fn on_turn(&self) -> OnTurn {
-        let way = Arc::clone(&self.way);
-        Arc::new(move |interface, window, tally| way.take(interface, window, tally))
+        let input = Arc::clone(&self.input);
+        Arc::new(move |interface, window, tally| input.take(interface, window, tally))
     }
 
     /// Whether lines are written at the moment.
@@ -96,8 +96,8 @@ impl LinesSink {
         self.current.is_some()
     }
 
-    /// Whether the file had lines of a window when this run began, by its interface and its
-    /// beginning. The file is read when this is first asked.
+    /// Whether the file contained a window when the agent was started, by its interface and its
+    /// start. The file is read at the first call.
     pub fn was_written(&self) -> WasTold {
         let path = self.current.as_ref().map(|(path, _)| path.clone());
         let windows = LazyCell::new(move || path.map(|path| written::windows(&path)));
@@ -109,7 +109,7 @@ impl LinesSink {
         })
     }
 
-    /// Opens what a configuration asks for.
+    /// Opens the file of a configuration and starts the threads if necessary.
     pub fn prepare(&mut self, config: &config::Export) -> anyhow::Result<Prepared> {
         let limits = Limits {
             bytes: config.jsonl_size.0,
@@ -130,7 +130,7 @@ impl LinesSink {
         Ok(prepared)
     }
 
-    /// Goes by that from the next window on that ends.
+    /// Applies a change, from the next window that ends.
     pub fn adopt(&mut self, prepared: Prepared) {
         let Some(threads) = &self.threads else {
             return;
@@ -139,7 +139,7 @@ impl LinesSink {
             Prepared::Same => return,
             Prepared::Off => {
                 self.current = None;
-                self.way.messages.store(None);
+                self.input.messages.store(None);
                 Job::File(None)
             }
             Prepared::Limits(limits) => {
@@ -151,26 +151,26 @@ impl LinesSink {
                 Job::File(Some(file))
             }
         };
-        // A thread that is gone loses lines, which are counted one by one.
+        // If the thread has ended, lines are counted as lost when windows are sent.
         let _ = threads.messages.send(Message::Job(job));
         if self.current.is_some() {
             let messages = threads.messages.clone();
-            self.way.messages.store(Some(Arc::new(messages)));
+            self.input.messages.store(Some(Arc::new(messages)));
         }
     }
 
     fn start(&self) -> anyhow::Result<Threads> {
-        let (messages, told) = mpsc::channel();
-        let (jobs, to_do) = mpsc::channel();
+        let (messages, message_receiver) = mpsc::channel();
+        let (jobs, job_receiver) = mpsc::channel();
         let bytes = Arc::new(AtomicUsize::new(0));
         let queue = Queue::new(jobs, Arc::clone(&bytes));
-        let (shown, waiting) = (Arc::clone(&self.shown), Arc::clone(&self.way.waiting));
+        let (shown, waiting) = (Arc::clone(&self.shown), Arc::clone(&self.input.waiting));
         let making = thread::Builder::new()
             .name("lines".into())
-            .spawn(move || make_all(&told, &shown, &waiting, queue))?;
+            .spawn(move || make_all(&message_receiver, &shown, &waiting, queue))?;
         let writing = thread::Builder::new()
             .name("jsonl".into())
-            .spawn(move || queue::write_all(&to_do, &bytes))?;
+            .spawn(move || queue::write_all(&job_receiver, &bytes))?;
         Ok(Threads {
             messages,
             making,
@@ -178,12 +178,12 @@ impl LinesSink {
         })
     }
 
-    /// Waits until all lines are written, though not for ever.
+    /// Waits a limited time until all lines are written.
     pub fn finish(mut self) {
         let Some(threads) = self.threads.take() else {
             return;
         };
-        self.way.messages.store(None);
+        self.input.messages.store(None);
         let _ = threads.messages.send(Message::End);
         let start = Instant::now();
         while !threads.making.is_finished() || !threads.writing.is_finished() {
@@ -203,45 +203,49 @@ fn open(path: &Path, limits: Limits) -> Result<LinesFile, ConfigError> {
     })
 }
 
-impl Way {
-    /// Hands in a window that has ended.
+impl WindowInput {
+    /// Sends a window that has ended to the thread `lines`.
     fn take(&self, interface: &str, window: &Arc<Window>, tally: &Arc<Tally>) {
         let messages = self.messages.load();
         let Some(messages) = &*messages else {
             return;
         };
-        let of = Lines {
+        let origin = Origin {
             interface: interface.into(),
             tally: Arc::clone(tally),
         };
         if self.waiting.fetch_add(1, Relaxed) >= MOST_WINDOWS {
             self.waiting.fetch_sub(1, Relaxed);
-            // How many more lines it would have had is not known.
-            return of.lose(1);
+            // Only its first line is counted, because it is not converted.
+            return origin.count_lost(1);
         }
         if messages
-            .send(Message::Window(Arc::clone(window), of.clone()))
+            .send(Message::Window(Arc::clone(window), origin.clone()))
             .is_err()
         {
             self.waiting.fetch_sub(1, Relaxed);
-            of.lose(1);
+            origin.count_lost(1);
         }
     }
 }
 
-/// Makes lines until there is nothing more to be made.
-fn make_all(told: &Receiver<Message>, shown: &CurrentView, waiting: &AtomicUsize, queue: Queue) {
+/// Converts windows to lines until the last message.
+fn make_all(
+    messages: &Receiver<Message>,
+    shown: &CurrentView,
+    waiting: &AtomicUsize,
+    mut queue: Queue,
+) {
     let host = host::name();
-    let mut queue = queue;
-    for message in told {
+    for message in messages {
         match message {
-            Message::Window(window, of) => {
-                let text = panics::catch(|| text(&host, &of.interface, &window, shown));
+            Message::Window(window, origin) => {
+                let text = panics::catch(|| text(&host, &origin.interface, &window, shown));
                 drop(window);
                 waiting.fetch_sub(1, Relaxed);
                 match text {
-                    Some(text) => queue.append(text, of),
-                    None => of.lose(1),
+                    Some(text) => queue.append(text, origin),
+                    None => origin.count_lost(1),
                 }
             }
             Message::Job(job) => queue.send(job),

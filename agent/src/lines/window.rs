@@ -1,6 +1,6 @@
-//! The lines of a window: one for itself, one for each row of its lists, and one for each
-//! notable address. A row that is listed by packets and by bytes is one line, so that sums
-//! over lines count nothing twice.
+//! The lines of a window: one for the window, one for each row of its lists, and one for each
+//! notable address. A row that is listed by packets and by bytes has only one line, so that sums
+//! over lines count it once.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -12,26 +12,26 @@ use crate::window::lists::{LISTS, ListName, Lists, Notable, Visitor};
 use crate::window::services::ServiceEstimate;
 use crate::window::state::{WindowState, WindowTime};
 
-/// Which window lines are of.
+/// The window that lines belong to: the columns that all of them have.
 pub struct Of<'a> {
-    /// Name of the machine; none if that is not known.
+    /// Name of the machine. `None` if it is not known.
     pub host: Option<&'a str>,
     /// Name of the interface or file.
     pub interface: &'a str,
-    /// Whether the window is over.
+    /// Whether the window has ended.
     pub complete: bool,
     pub time: &'a WindowTime,
 }
 
 impl Of<'_> {
-    /// A line that is about something in the window.
+    /// A line of a list of the window.
     pub fn line(&self, list: &str) -> Line {
         let mut line = Line::new(list);
         self.describe(&mut line);
         line
     }
 
-    /// Says which window a line is of.
+    /// Sets the columns that identify the window.
     fn describe(&self, line: &mut Line) {
         if let Some(host) = self.host {
             line.set("host", host);
@@ -45,10 +45,10 @@ impl Of<'_> {
     pub fn lines(&self, state: &WindowState, orders: &[&Lists]) -> Vec<Line> {
         let mut window = Line::new("window");
         window.add(state);
-        // Left out of other JSON where it is 0.
+        // Other JSON omits it if it is 0.
         window.set("unseen_seconds", state.unseen_seconds);
         self.describe(&mut window);
-        // So that a program that guesses columns from the lines knows all of them.
+        // All columns are present, so that programs that infer the schema from lines find them.
         window.fill();
         let mut rows = Rows {
             of: self,
@@ -66,7 +66,7 @@ impl Of<'_> {
         window.chain(listed).chain(notable).collect()
     }
 
-    /// The pairs that have most of a service, in this order.
+    /// A line for a service, and one for each of the heaviest pairs of the service.
     pub fn pairs_of_service(&self, service: &ServiceEstimate, by: By) -> Vec<Line> {
         let mut rows = Rows {
             of: self,
@@ -104,9 +104,9 @@ struct Rows<'a> {
 struct ListLines {
     name: &'static str,
     lines: Vec<Line>,
-    /// Where a key is, by its labels.
+    /// Index of the line of a key, by the labels of the key.
     places: HashMap<String, usize>,
-    /// Columns that all lines have.
+    /// Columns with the same value in all lines.
     shared: Vec<(&'static str, Option<u64>)>,
     incomplete: bool,
 }
@@ -221,7 +221,7 @@ mod tests {
         );
         let pair = &lines[3];
         for name in ["others_at_most", "others_at_most_bytes"] {
-            assert_eq!(column(pair, name), 3, "also where it is in one order only");
+            assert_eq!(column(pair, name), 3, "also in a row of one order only");
         }
         assert_eq!(column(pair, "incomplete"), true);
         assert_eq!(column(pair, "service_port"), 443);

@@ -1,5 +1,5 @@
-//! Which windows a file has lines of already: after a crash the last saved window may be one
-//! of them, and no window is written twice.
+//! Finds the windows that a file already contains. After a crash, the last saved window may be
+//! among them, and must not be written again.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -10,7 +10,8 @@ use serde::Deserialize;
 
 use super::file::numbered;
 
-/// Only the last part of a file is read: more than the lines of one window of all interfaces.
+/// Only this many bytes at the end of a file are read, which is more than the lines of one window
+/// of all interfaces.
 const MOST: u64 = 64 << 20;
 
 /// The line of a window.
@@ -20,7 +21,7 @@ struct WindowLine {
     start: f64,
 }
 
-/// Interfaces and the beginnings of their windows, in milliseconds since 1970.
+/// Interfaces and the start times of their windows, in milliseconds since 1970.
 pub fn windows(path: &Path) -> HashSet<(String, u64)> {
     let files = [numbered(path, 1), path.to_owned()];
     let lines = files.iter().filter_map(|file| lines(file).ok()).flatten();
@@ -31,7 +32,7 @@ pub fn windows(path: &Path) -> HashSet<(String, u64)> {
         .collect()
 }
 
-/// The same of a beginning in nanoseconds.
+/// Converts a start time in nanoseconds to milliseconds, rounded as in [`windows`].
 pub fn milliseconds(start: u64) -> u64 {
     (start as f64 / 1e6).round() as u64
 }
@@ -40,7 +41,7 @@ fn lines(path: &Path) -> std::io::Result<impl Iterator<Item = String> + use<>> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
-    // What is no text is no line of ours.
+    // Lines that are not UTF-8 were not written by the agent.
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     Ok(lines.filter_map(|line| String::from_utf8(line).ok()))
 }

@@ -1,8 +1,8 @@
 //! The name of this machine.
 
-/// The name that the kernel has for it.
+/// The host name of the kernel.
 pub fn name() -> String {
-    // Not from /proc, most of which a unit may hide.
+    // Not read from /proc, because a systemd unit may hide most of it.
     let system = rustix::system::uname();
     system.nodename().to_string_lossy().into_owned()
 }

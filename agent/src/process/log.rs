@@ -63,7 +63,7 @@ pub struct RateLimit(Option<Instant>);
 impl RateLimit {
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// Whether it may be logged now.
+    /// Whether the error may be logged now.
     pub fn allows(&mut self) -> bool {
         let due = self.0.is_none_or(|last| last.elapsed() >= Self::PAUSE);
         if due {

@@ -19,7 +19,7 @@ pub fn keep_capture_only() -> anyhow::Result<()> {
     if have.effective.contains(CapabilitySet::SETPCAP) {
         let all = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
         for capability in all.filter(|one| *one != keep) {
-            // The kernel does not support all 64 of them.
+            // The kernel does not support all 64 capabilities.
             if thread::capability_is_in_bounding_set(capability).unwrap_or(false) {
                 thread::remove_capability_from_bounding_set(capability).context(FAILED)?;
             }

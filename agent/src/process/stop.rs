@@ -1,8 +1,8 @@
 //! Signals. SIGINT and SIGTERM ask for a clean end; a second one ends the process at once.
 //!
 //! SIGHUP usually means that the terminal was closed, and ends commands that run in a
-//! terminal. The agent reloads its configuration instead. The handler of the other signals
-//! cannot distinguish them, so the agent blocks SIGHUP in all threads and reads it from a
+//! terminal. `run` reloads its configuration instead. The handler of the other signals
+//! cannot distinguish signals, so `run` blocks SIGHUP in all threads and reads it from a
 //! descriptor.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -16,12 +16,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 /// Exit code after a second signal.
 const AT_ONCE: i32 = 130;
 
-/// There is one flag for the whole process.
+/// Whether the process should end.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
 const FAILED: &str = "signals cannot be handled";
 
-/// Receives SIGHUP, which does not end the process any more.
+/// Receives SIGHUP, which then no longer ends the process.
 pub struct Hangups(SignalFd);
 
 impl Hangups {

@@ -48,8 +48,8 @@ impl Status {
 
     /// Sends the status, at most once every few seconds however often this is called.
     pub fn send<'a>(&mut self, tallies: impl Iterator<Item = &'a Tally>) {
-        let (told, before) = self.before;
-        let passed = told.elapsed();
+        let (sent, before) = self.before;
+        let passed = sent.elapsed();
         if passed < STATUS_EVERY {
             return;
         }
@@ -74,8 +74,9 @@ impl Status {
 /// The worker thread owns it. If another thread sent the signals, a worker that hangs would
 /// not be noticed.
 pub struct Watchdog {
-    /// `None` if the watchdog is off.
+    /// Interval of signals. `None` if the watchdog is off.
     every: Option<Duration>,
+    /// Time of the last signal.
     fed: Option<Instant>,
 }
 

@@ -3,20 +3,20 @@
 use crate::text::units::Units;
 use crate::window::estimate::{Estimate, PeerEstimate};
 
-/// One line for packets and one for bytes, or the single line `never` if there was certainly
-/// nothing. `share` follows the number of packets.
+/// One line for packets and one for bytes, or the single line `never` if the upper bound is 0.
+/// `share` follows the number of packets.
 pub fn lines(answer: &Estimate, share: Option<&str>, never: &str, units: Units) -> Vec<String> {
     if answer.at_most == Some(0) {
         return vec![never.to_owned()];
     }
     let share = share.map_or_else(String::new, |share| format!(" ({share})"));
     let packets = units.count(answer.packets);
-    let of_packets = trust(
+    let of_packets = accuracy(
         [answer.low, answer.high],
         [answer.at_least, answer.at_most],
         |number| units.count(number),
     );
-    let of_bytes = trust(
+    let of_bytes = accuracy(
         [answer.bytes_low, answer.bytes_high],
         [answer.bytes_at_least, answer.bytes_at_most],
         |number| units.bytes(number),
@@ -32,8 +32,8 @@ pub fn lines(answer: &Estimate, share: Option<&str>, never: &str, units: Units) 
     ]
 }
 
-/// A line for a number of peers, with a description of the direction. `None` if there are none.
-pub fn peers(way: &str, answer: &PeerEstimate, units: Units) -> Option<String> {
+/// A line for a number of peers, which begins with `direction`. `None` if there are none.
+pub fn peers(direction: &str, answer: &PeerEstimate, units: Units) -> Option<String> {
     let noun = match answer.peers {
         0 if answer.high == 0 => return None,
         1 => "address",
@@ -44,11 +44,15 @@ pub fn peers(way: &str, answer: &PeerEstimate, units: Units) -> Option<String> {
         exact if answer.exact => exact,
         interval => format!("{interval} (90 %)"),
     };
-    Some(format!("{way} {count} {noun}, {likely}"))
+    Some(format!("{direction} {count} {noun}, {likely}"))
 }
 
-/// The interval and the bounds of a number.
-fn trust([low, high]: [u64; 2], certain: [Option<u64>; 2], show: impl Fn(u64) -> String) -> String {
+/// The 90 % interval and the guaranteed bounds of a number.
+fn accuracy(
+    [low, high]: [u64; 2],
+    certain: [Option<u64>; 2],
+    show: impl Fn(u64) -> String,
+) -> String {
     let range = |low: u64, high: u64| match (show(low), show(high)) {
         (low, high) if low == high => low,
         (low, high) => format!("{low} to {high}"),
@@ -90,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_certain_no_is_never() {
+    fn only_an_upper_bound_of_zero_is_shown_as_never() {
         assert_eq!(words([0; 3], [Some(0); 2]), "never occurred");
         assert_eq!(
             words([0; 3], [Some(0), Some(3)]),
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_likely_stands_beside_what_is_certain() {
+    fn interval_and_bounds_are_shown_together() {
         assert_eq!(
             words([1, 1, 2], [Some(1), None]),
             "1 packet, 1 to 2 (90 %), certainly 1 or more; \

@@ -32,13 +32,13 @@ pub enum AskedRow {
         /// The other direction, if it was requested.
         #[serde(skip_serializing_if = "Option::is_none")]
         back: Option<Estimate>,
-        /// The services that it is about, if not about all.
+        /// The services that the question is about. `None` for all.
         #[serde(skip_serializing_if = "Option::is_none")]
         service: Option<String>,
-        /// The known services of it, heaviest first.
+        /// The known services of this traffic, heaviest first.
         #[serde(skip_serializing_if = "Option::is_none")]
         services: Option<Vec<Row<Service>>>,
-        /// The question.
+        /// The ends as they were asked for.
         #[serde(skip)]
         ends: Between,
     },

@@ -93,9 +93,9 @@ mod tests {
     }
 
     #[test]
-    fn bands_count_alike_however_many_edges_they_have() {
-        // 900 edges seen once, of which all are held, and 100 of 50 packets, of
-        // which half are missed.
+    fn bands_have_equal_weight_for_any_number_of_edges() {
+        // 900 edges of 1 packet, all within their intervals, and 100 edges of 50 packets,
+        // half of them outside.
         let mut amounts = vec![amount(0, 1, 1, 4); 900];
         amounts.extend(vec![amount(0, 50, 50, 60); 50]);
         amounts.extend(vec![amount(0, 20, 49, 60); 50]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_of_a_guarantee_is_counted() {
+    fn numbers_outside_of_the_guaranteed_bounds_are_counted() {
         let amounts = [amount(5, 5, 9, 9); 3];
         let found = Intervals::of(&amounts, &[4, 7, 10]);
         assert_eq!(

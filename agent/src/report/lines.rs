@@ -1,5 +1,5 @@
-//! A report as CSV: the lines of the only window of each capture, or, where captures are cut
-//! into windows, those of each window as soon as it is over, so that none has to be kept.
+//! A report as CSV: the lines of the only window of each capture or, if captures are divided
+//! into windows, those of each window when it ends, so that no window has to be kept.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,11 +13,11 @@ use crate::lines::window::Of;
 use crate::window::windows::OnTurn;
 use crate::window::{Bounds, Window};
 
-/// See the head of this module.
+/// Writes the lines of windows to an output.
 pub struct CsvReport {
     options: ReportOptions,
     out: Mutex<Output>,
-    /// Set when nobody reads on.
+    /// Set when a write fails, for example because the pipe was closed.
     stop: &'static AtomicBool,
 }
 
@@ -27,7 +27,7 @@ struct Output {
 }
 
 impl CsvReport {
-    /// Begins a report; the replay ends with `stop` if nobody reads it.
+    /// Begins a report. A failed write sets `stop`, which ends the replay.
     pub fn begin(
         out: impl Write + Send + 'static,
         options: ReportOptions,
@@ -42,7 +42,7 @@ impl CsvReport {
         Arc::new(report)
     }
 
-    /// Who is to be told of windows that are over.
+    /// The function to call for each window that has ended.
     pub fn on_turn(self: &Arc<Self>) -> OnTurn {
         let report = Arc::clone(self);
         Arc::new(move |interface, window, _| {
@@ -50,8 +50,7 @@ impl CsvReport {
         })
     }
 
-    /// Adds the lines of a window; its packets lie between `times`, if the window does not
-    /// say.
+    /// Adds the lines of a window. `times` replaces the times of the window if given.
     pub fn add(&self, interface: &str, window: &Window, times: Option<Bounds>) {
         let mut state = window.state();
         if let Some(Bounds { start, end }) = times {
@@ -86,7 +85,7 @@ impl CsvReport {
         }
     }
 
-    /// Says what went wrong, if anything did.
+    /// Flushes the output. Returns the first error of a write, if there was one.
     pub fn finish(&self) -> io::Result<()> {
         let mut output = self.out();
         match output.failed.take() {

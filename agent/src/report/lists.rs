@@ -9,8 +9,8 @@ use crate::window::keys::PairKey;
 use crate::window::list::{Key, List, Numbers, Row, Value};
 use crate::window::lists::{ListName, Lists, Visitor};
 
-/// How reliable the numbers of a window are.
-pub struct Trust {
+/// How accurate the numbers of a window are.
+pub struct Accuracy {
     /// Whether every pair and address is counted exactly.
     pub exact: bool,
     /// Number of pairs, an estimate unless exact.
@@ -19,7 +19,7 @@ pub struct Trust {
     pub sampled: bool,
 }
 
-impl Trust {
+impl Accuracy {
     /// Writes one line on the accuracy of answers, and one on the pairs that are not listed.
     pub fn write(&self, out: &mut impl Write, lists: &Lists, numbers: &Numbers) -> io::Result<()> {
         let units = numbers.units;
@@ -55,8 +55,7 @@ impl Trust {
             By::Packets => format!("{} packets", units.count(most)),
             By::Bytes => units.bytes(most),
         };
-        // In a sample the packets that were skipped are not known, and not every profile has
-        // guarantees.
+        // Nothing is guaranteed about packets that sampling skipped, nor in the paper profile.
         let guaranteed = rows.iter().all(|row| row.value.at_most.is_some());
         let has = match guaranteed && !self.sampled {
             true => "has",
@@ -112,7 +111,7 @@ impl<W: Write> Visitor for Tables<'_, W> {
                 "  the heaviest that are known; heavier ones may be missing"
             )?;
         }
-        // The bounds for packets and bytes are written before the lists.
+        // Bounds for packets and bytes are not written here, but before the lists.
         let others = list
             .others_at_most
             .filter(|most| *most > 0 && !V::HAS_BYTES);

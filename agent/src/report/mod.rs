@@ -41,14 +41,14 @@ pub struct ReportOptions {
     pub top: usize,
     /// Order of the lists of windows and of conversations.
     pub by: By,
-    /// Pairs, networks and addresses to report in any case.
+    /// Questions about pairs, networks, services and addresses.
     pub ask: Vec<Question>,
     /// Whether the text report has conversations.
     pub both: bool,
 }
 
 /// How long a report waits for host names, if they are looked up.
-const NAMES_TAKE: Duration = Duration::from_secs(10);
+const NAMES_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ReportOptions {
     /// Asks for the host names of all addresses that a report on this window shows, and
@@ -58,7 +58,7 @@ impl ReportOptions {
         if sources.resolves() {
             window.lists(self.top, None);
             AskedRow::rows(window, &self.ask);
-            sources.wait(NAMES_TAKE);
+            sources.wait(NAMES_TIMEOUT);
         }
     }
 }
@@ -143,7 +143,7 @@ pub struct CaptureReport {
 /// Times of the first and the last packet, in seconds since 1970. `None` without packets.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Span {
-    /// In nanoseconds.
+    /// The same times in nanoseconds.
     #[serde(skip)]
     ends: Option<Bounds>,
     start: Option<f64>,
@@ -261,15 +261,15 @@ impl Span {
         }
     }
 
-    /// A number per second.
+    /// `count` per second. `None` if no time has passed.
     fn rate(&self, count: u64) -> Option<f64> {
         let seconds = self.seconds.filter(|seconds| *seconds > 0.0)?;
         Some(count as f64 / seconds)
     }
 }
 
-/// Whole seconds are converted separately, because nanoseconds since 1970 exceed the precision of a
-/// float.
+/// Converts nanoseconds to seconds. Whole seconds are converted separately, because nanoseconds
+/// since 1970 exceed the precision of a float.
 fn seconds(nanoseconds: u64) -> f64 {
     let second = 1_000_000_000;
     (nanoseconds / second) as f64 + (nanoseconds % second) as f64 / 1e9

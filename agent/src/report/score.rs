@@ -14,7 +14,7 @@ pub struct Score {
     pub aae: Option<f64>,
     /// Maximum of |answer − truth|.
     pub largest_error: Option<f64>,
-    /// Number of answers that are off by more than 25.
+    /// Number of answers with an error of more than 25.
     pub off_by_more_than_25: Option<usize>,
     /// `are` by frequency of the edge.
     pub bands: BTreeMap<&'static str, Option<f64>>,
@@ -57,7 +57,7 @@ impl Score {
         });
         let by_truth = order(truth.len(), |at| truth[at] as f64);
         let top = tied_top(&by_truth, truth, 100);
-        // Recall has no meaning if all edges are among the top.
+        // Recall has no meaning if all edges are among the heaviest.
         let top = if top.len() < truth.len() || truth.len() <= 100 {
             top
         } else {
@@ -97,7 +97,7 @@ fn order(count: usize, value: impl Fn(usize) -> f64) -> Vec<usize> {
     places
 }
 
-/// The first `count` indices and all that tie with the last of them.
+/// The first `count` indices and all with the same true number as the last of them.
 fn tied_top<'a>(by_truth: &'a [usize], truth: &[u64], count: usize) -> &'a [usize] {
     let Some(last) = by_truth.get(count.min(by_truth.len()).wrapping_sub(1)) else {
         return &[];
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_right_answers_are_right() {
+    fn correct_answers_have_no_error() {
         let truth = [1, 5, 20, 300];
         let score = Score::of(&truth.map(|t| t as f64), &truth);
         assert_eq!((score.are, score.aae), (Some(0.0), Some(0.0)));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn answering_one_has_the_error_one_can_work_out() {
+    fn an_answer_of_one_for_every_edge_has_the_expected_error() {
         let truth = [1, 2, 4, 4];
         let score = Score::of(&[1.0; 4], &truth);
         // mean(1 − 1/f) and mean(f − 1)
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_answers_are_not_hidden_by_the_mean() {
+    fn the_largest_errors_are_reported_beside_the_mean() {
         let truth = [1, 100, 100, 100];
         let score = Score::of(&[1.0, 125.0, 74.0, 1100.0], &truth);
         assert_eq!(score.largest_error, Some(1000.0));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_with_the_hundredth_all_count() {
+    fn all_edges_that_tie_with_the_hundredth_are_included() {
         let truth: Vec<u64> = (0..300)
             .map(|n| {
                 if n < 50 {
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(score.top100_recall, Some(1.0));
         let mut reversed = answers.clone();
         reversed.reverse();
-        // Only 120 are top; of the largest 120 answers none is right now.
+        // The 120 heaviest edges now have the smallest answers.
         assert_eq!(Score::of(&reversed, &truth).top100_recall, Some(0.0));
         assert_eq!(
             Score::of(&vec![1.0; 300], &vec![1; 300]).top100_recall,

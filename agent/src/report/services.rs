@@ -1,4 +1,4 @@
-//! Services of an answer for people.
+//! Services of an answer as text.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::window::estimate::Estimate;
 use crate::window::list::{List, Numbers, Row};
 use crate::window::services::ServiceEstimate;
 
-/// A service and how much it had.
+/// A service and the estimate of its traffic.
 pub type ServiceRow = Row<Service>;
 
 /// The heaviest services in one line, if any is known.
@@ -19,7 +19,8 @@ pub fn line(services: &[ServiceRow], units: Units) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// A line on each known service of what is in `all`, and one on what others may have had.
+/// A line for each known service of the traffic `all`, and one for the most that other services
+/// may have.
 pub fn lines(services: &[Row<Service>], all: &Estimate, units: Units) -> Vec<String> {
     let names: Vec<String> = services.iter().map(|row| row.key.to_string()).collect();
     let width = names
@@ -51,7 +52,7 @@ pub fn lines(services: &[Row<Service>], all: &Estimate, units: Units) -> Vec<Str
     lines
 }
 
-/// The pairs that have most of a service.
+/// Writes the pairs with the most traffic of a service.
 pub fn write_pairs(
     out: &mut impl Write,
     service: &ServiceEstimate,
@@ -70,7 +71,7 @@ pub fn write_pairs(
     }
 }
 
-/// What pairs that are not listed have at most, if there may be any.
+/// The upper bound for pairs that are not listed. `None` if there are none or it is unknown.
 pub fn others(service: &ServiceEstimate, by: By, units: Units) -> Option<String> {
     if service.incomplete {
         return Some("the heaviest that are known; heavier ones may be missing".into());

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::asked::AskedRow;
-use super::lists::{self, Trust};
+use super::lists::{self, Accuracy};
 use super::verify::Verify;
 use super::{CaptureReport, Report, Span, answer, groups, services};
 use crate::text::columns::Columns;
@@ -91,12 +91,12 @@ impl CaptureReport {
         };
         let lists = self.lists.by(style.by);
         if self.edges > 0 {
-            let trust = Trust {
+            let accuracy = Accuracy {
                 exact: self.exact,
                 pairs: self.pairs,
                 sampled: self.ignored.contains_key(Ignored::Sampled.name()),
             };
-            trust.write(out, lists, &numbers)?;
+            accuracy.write(out, lists, &numbers)?;
             let (packets, bytes) = self.stored;
             let (packets, bytes) = (units.count(packets), units.bytes(bytes));
             let by = style.by.name();

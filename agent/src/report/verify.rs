@@ -17,7 +17,7 @@ pub struct Verify {
     pub aae: Option<f64>,
     /// Maximum of |answer − truth|.
     pub largest_error: Option<f64>,
-    /// Number of answers that are off by more than 25 packets.
+    /// Number of answers with an error of more than 25 packets.
     pub off_by_more_than_25: Option<usize>,
     /// Part of the 100 heaviest pairs that are among the 100 heaviest answers.
     pub top100_recall: Option<f64>,

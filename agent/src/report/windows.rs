@@ -16,7 +16,7 @@ use crate::window::keys::PairKey;
 use crate::window::list::Row;
 use crate::window::windows::OnTurn;
 
-/// Limits memory; nobody reads more windows.
+/// Later windows are not reported, to limit memory.
 const MOST_WINDOWS: usize = 100_000;
 
 /// A window that has ended.
@@ -51,21 +51,21 @@ impl WindowReport {
 
 /// Reports on windows, by interface.
 pub struct WindowReports {
-    told: Receiver<(String, WindowReport)>,
+    receiver: Receiver<(String, WindowReport)>,
     found: HashMap<String, Vec<WindowReport>>,
 }
 
 impl WindowReports {
     /// The collector, and the function to call for each window.
     pub fn new(options: ReportOptions) -> (Self, OnTurn) {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let count = AtomicUsize::new(0);
         let on_turn = move |interface: &str, window: &Arc<Window>, _: &Arc<Tally>| {
             match count.fetch_add(1, Relaxed) {
                 0..MOST_WINDOWS => {
                     let report = WindowReport::new(window, &options);
                     // The receiver may have been dropped.
-                    let _ = tell.send((interface.to_owned(), report));
+                    let _ = sender.send((interface.to_owned(), report));
                 }
                 MOST_WINDOWS => {
                     tracing::warn!(interface, "the report ends after {MOST_WINDOWS} windows");
@@ -74,7 +74,7 @@ impl WindowReports {
             }
         };
         let reports = Self {
-            told,
+            receiver,
             found: HashMap::new(),
         };
         (reports, Arc::new(on_turn))
@@ -82,7 +82,7 @@ impl WindowReports {
 
     /// Takes the reports of an interface that has ended.
     pub fn take(&mut self, interface: &str) -> Vec<WindowReport> {
-        for (interface, report) in self.told.try_iter() {
+        for (interface, report) in self.receiver.try_iter() {
             self.found.entry(interface).or_default().push(report);
         }
         self.found.remove(interface).unwrap_or_default()

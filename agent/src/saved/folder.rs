@@ -37,7 +37,7 @@ pub struct Folder {
     settings: Settings,
     /// Windows that can be resumed, by interface.
     waiting: BTreeMap<String, Head>,
-    /// Windows that have ended, but are still there.
+    /// Windows that have ended, but whose files have not been removed.
     ended: Vec<Head>,
 }
 
@@ -57,7 +57,7 @@ impl Folder {
         let unusable = |error: io::Error| fault(&format_args!("cannot be used: {error}"));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         let made = made.and_then(|()| fs::metadata(path)).map_err(unusable)?;
-        // Checked first: a directory of another user is not even opened.
+        // Checked before opening: a directory of another user is not opened.
         private::check_folder(path, &made).map_err(|why| fault(&why))?;
         let lock = File::open(path).map_err(unusable)?;
         match lock.try_lock() {
@@ -75,8 +75,8 @@ impl Folder {
         })
     }
 
-    /// Returns the key of the previous runs, or a new one for the next runs. The seed of a sample
-    /// is always new, because no window depends on it. A damaged key file is set aside. A key that
+    /// Returns the key of the previous runs, or creates one. The seed for sampling is always new,
+    /// because no window depends on it. A damaged key file is set aside. A key that
     /// other users may know, or that cannot be read, is an error.
     pub fn key(&mut self) -> anyhow::Result<Key> {
         let path = self.path.join(KEY);
@@ -158,7 +158,7 @@ impl Folder {
         }
     }
 
-    /// Has the window of an interface end, if it is over by now or for another reason.
+    /// Marks the window of an interface as ended if its time is over or `is_over` says so.
     pub fn end_if(&mut self, interface: &str, is_over: impl FnOnce(&SavedWindow) -> bool) {
         let Some(head) = self.waiting.get(interface) else {
             return;
@@ -169,12 +169,12 @@ impl Folder {
         }
     }
 
-    /// Tells of windows that have ended, and removes them.
-    pub fn end(&mut self, tell: &dyn Fn(&SavedWindow, &[u8]) -> anyhow::Result<()>) {
+    /// Calls `report` for each window that has ended, and removes the files of these windows.
+    pub fn end(&mut self, report: &dyn Fn(&SavedWindow, &[u8]) -> anyhow::Result<()>) {
         for head in std::mem::take(&mut self.ended) {
             let path = file_of(&self.path, &head.window.interface);
-            let told = read_window(&path, &head, tell);
-            dispose(&path, &told.err().unwrap_or(Unusable::Ended));
+            let reported = read_window(&path, &head, report);
+            dispose(&path, &reported.err().unwrap_or(Unusable::Ended));
         }
     }
 
@@ -218,7 +218,7 @@ impl StateFiles {
     }
 }
 
-/// The file of an interface. The kernel allows no slash in names of interfaces.
+/// The file of an interface. Names of interfaces cannot contain a slash.
 fn file_of(folder: &Path, interface: &str) -> PathBuf {
     folder.join(format!("{interface}{WINDOW}"))
 }
@@ -255,7 +255,7 @@ fn read_key(path: &Path) -> io::Result<KeyFile> {
     }
 }
 
-/// The secret in the key file. `None` if the file is damaged.
+/// The secret in the content of a key file. `None` if the file is damaged.
 fn key_in(file: &[u8]) -> Option<[u8; 16]> {
     let (begin, sum) = file.split_at_checked(KEY_FILE - 32)?;
     let secret = begin.strip_prefix(KEY_BEGINS)?;
@@ -275,14 +275,14 @@ fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
             .mode(0o600)
             .open(unfinished)?;
         parts.iter().try_for_each(|part| file.write_all(part))?;
-        // Synchronised before renaming, so that this also holds for a power failure.
+        // Synchronised before renaming, so that replacing is atomic also in a power failure.
         file.sync_data()?;
         fs::rename(unfinished, path)
     };
     write().inspect_err(|_| drop(fs::remove_file(unfinished)))
 }
 
-/// Reads the sketches of a window for `of`, if they are as they were written.
+/// Reads the sketches of a window, verifies their checksum, and passes them to `of`.
 fn read_window(
     path: &Path,
     head: &Head,
@@ -292,7 +292,7 @@ fn read_window(
     let file = small_file::read(path, most);
     let file = file.map_err(|_| Unusable::Bad("it cannot be read, or is too long"))?;
     let body = file.get(head.length..).unwrap_or_default();
-    if !head.owns(body) {
+    if !head.matches(body) {
         return Err(Unusable::Bad("its checksum is wrong, or it breaks off"));
     }
     of(&head.window, body).map_err(|error| Unusable::Foreign(format!("{error:#}")))
@@ -310,7 +310,7 @@ fn dispose(path: &Path, reason: &Unusable) {
     }
 }
 
-/// Renames a file so that it can be inspected; an earlier one is replaced.
+/// Renames a file so that it can be inspected. Replaces an earlier file with that name.
 fn set_aside(path: &Path, extension: &str, why: &dyn std::fmt::Display) {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".");
@@ -329,9 +329,8 @@ mod tests {
 
     use super::*;
 
-    /// A reader finds one or the other at any time, also after a kill.
     #[test]
-    fn at_every_moment_there_is_the_old_file_or_the_new_one() {
+    fn a_reader_always_finds_the_old_file_or_the_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let contents = [vec![1; 1 << 20], vec![2; 3 << 18]];
@@ -349,16 +348,19 @@ mod tests {
             }
         });
         let left = fs::read_dir(folder.path()).unwrap().count();
-        assert_eq!(left, 1, "and nothing else");
+        assert_eq!(left, 1, "the temporary file is removed");
     }
 
     #[test]
-    fn a_key_is_kept_unless_it_is_damaged() {
+    fn a_key_is_reused_unless_it_is_damaged() {
         let folder = tempfile::tempdir().unwrap();
         let key = || Folder::open(folder.path()).unwrap().key().unwrap();
         let (first, second) = (key(), key());
         assert!(first.secret == second.secret);
-        assert!(first.sampling != second.sampling, "drawn anew");
+        assert!(
+            first.sampling != second.sampling,
+            "the seed for sampling is new"
+        );
         let path = folder.path().join(KEY);
         let good = fs::read(&path).unwrap();
         for bit in 0..8 * good.len() {
@@ -373,7 +375,7 @@ mod tests {
         assert!(key().secret != first.secret);
         assert_eq!(fs::read(folder.path().join("key.bad")).unwrap(), b"x");
         fs::write(&path, vec![0; 2 * good.len()]).unwrap();
-        assert!(key().secret != first.secret, "one that is too long");
+        assert!(key().secret != first.secret, "a key file that is too long");
         fs::write(&path, &good).unwrap();
         assert!(key().secret == first.secret);
     }

@@ -1,14 +1,14 @@
 //! Windows that survive a restart: each interface has a file with its current window, which the
 //! next run continues if the window has not ended.
 //!
-//! A file has everything that answers are made of: all sketches, packets and bytes of the window,
-//! its start and the time that is left, and a check of the key. Not saved are the last window,
-//! which is over; counters, which Prometheus expects to begin at 0; and the state that keeps
-//! exported lists stable.
+//! A file contains everything that answers depend on: all sketches, packets and bytes of the
+//! window, its start and remaining time, and a check of the key. Not saved are the last complete
+//! window, the counters, which Prometheus expects to begin at 0, and the state that keeps exported
+//! lists stable.
 //!
 //! | part | does |
 //! |---|---|
-//! | [`window`] | the format: a head that can be checked by itself, and the sketches |
+//! | [`window`] | the format: a head with its own checksum, and the sketches |
 //! | [`settings`] | the settings that a window and an agent must share |
 //! | [`folder`] | the files: atomic replacement, checks at the start |
 //! | [`writer`] | a thread that writes, so that a slow disk does not delay packets |

@@ -1,8 +1,8 @@
 //! Checks that no other user can read the key or write to the directory.
 //!
-//! Whoever knows the key can choose packets that collide, and whoever writes to the directory can
-//! give the agent another key or window. The agent does not correct permissions silently, because
-//! someone may have read the key already.
+//! With the key, an attacker can choose packets that collide; with write access to the directory,
+//! an attacker can replace the key or a window. The agent does not correct permissions silently,
+//! because the key may have been read already.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 
 /// Permission bits for writing by group and others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Permission bits that are not the owner's.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 const ROOT: u32 = 0;
 
@@ -20,7 +20,7 @@ const ROOT: u32 = 0;
 pub fn check_folder(path: &Path, folder: &Metadata) -> Result<(), String> {
     let of = State::of(folder);
     let path = path.display();
-    if let Some(owner) = of.stranger() {
+    if let Some(owner) = of.foreign_owner() {
         return Err(format!(
             "it belongs to another user (uid {owner}), who can write to it: `chown -R {} '{path}'`",
             of.own
@@ -41,7 +41,7 @@ pub fn check_key(path: &Path, key: &Metadata) -> Result<(), String> {
     let path = path.display();
     let again =
         format!("if someone may have read it, `rm '{path}'` makes the agent create a new one");
-    if let Some(owner) = of.stranger() {
+    if let Some(owner) = of.foreign_owner() {
         return Err(format!(
             "the key belongs to another user (uid {owner}), who can read it: \
              `chown {} '{path}'`; {again}",
@@ -74,8 +74,8 @@ impl State {
         }
     }
 
-    /// The owner, unless that is the agent's user or root, who can read everything.
-    fn stranger(&self) -> Option<u32> {
+    /// The owner, unless it is the agent's user or root, who can read everything anyway.
+    fn foreign_owner(&self) -> Option<u32> {
         (self.owner != self.own && self.owner != ROOT).then_some(self.owner)
     }
 }

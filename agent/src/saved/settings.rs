@@ -13,7 +13,7 @@ impl Settings {
     /// The settings of this configuration, key and weights.
     pub fn of(config: &Config, secret: &Secret, weights: &str) -> Self {
         let (capture, sketch) = (&config.capture, &config.sketch);
-        // The id of a name that no packet has identifies the key without revealing it.
+        // The id of a name that no packet can have identifies the key without revealing it.
         let key = secret.id(&[u64::MAX; 4]);
         Self(format!(
             "key={key:016x}\n\
@@ -59,7 +59,7 @@ mod tests {
     use crate::config::Profile;
 
     #[test]
-    fn what_differs_is_named() {
+    fn the_first_different_setting_is_named() {
         let of = |change: fn(&mut Config), seed| {
             let mut config = Config::default();
             change(&mut config);

@@ -1,4 +1,4 @@
-//! Sketches that are saved and resumed, whole or damaged.
+//! Tests of saving and loading sketches, undamaged and damaged.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Made {
         self.blueprint.build(&self.budget, 7, sampling).unwrap()
     }
 
-    /// Stores packets of so many pairs, of both kinds of addresses.
+    /// Stores packets of this number of pairs of IPv4 and IPv6 addresses.
     fn fill(&self, sketches: &mut Sketches, pairs: u32) {
         let mut slots = Vec::new();
         for n in 0..pairs {
@@ -69,7 +69,7 @@ impl Made {
     }
 }
 
-/// Something of everything that can be asked.
+/// Answers of every kind as text, for comparison.
 fn answers(sketches: &Sketches) -> String {
     let fans = sketches.largest_fans(10);
     let both = [Direction::Out, Direction::Into];
@@ -107,7 +107,7 @@ fn answers(sketches: &Sketches) -> String {
 }
 
 #[test]
-fn sketches_are_taken_up_again_as_they_were() {
+fn loaded_sketches_are_equal_to_the_saved_ones() {
     for profile in [Profile::Packed, Profile::Paper] {
         let made = Made::new(profile);
         for (pairs, exact) in [(0, true), (1, true), (60, true), (9000, false)] {
@@ -120,7 +120,7 @@ fn sketches_are_taken_up_again_as_they_were() {
             assert!(second.save().unwrap() == state, "{profile:?} {pairs}");
             assert_eq!(answers(&second), answers(&first), "{profile:?} {pairs}");
             assert_eq!(second.memory_bytes(), first.memory_bytes());
-            // And they go on in the same way.
+            // Both also store further packets in the same way.
             for sketches in [&mut first, &mut second] {
                 made.fill(sketches, 500);
             }
@@ -129,10 +129,10 @@ fn sketches_are_taken_up_again_as_they_were() {
     }
 }
 
-/// A checksum finds all damage but what somebody made on purpose: that costs an answer
-/// at most.
+/// The checksum of the file is not checked here, as if someone had changed a file and corrected its
+/// checksum. Answers may be wrong then, but nothing panics or uses too much memory.
 #[test]
-fn damaged_sketches_are_refused_or_answer() {
+fn damaged_sketches_are_refused_or_answer_without_a_panic() {
     let made = Made::new(Profile::Packed);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
     for pairs in [300, 9000] {
@@ -158,6 +158,9 @@ fn damaged_sketches_are_refused_or_answer() {
             answers(&again);
             assert!(again.memory_bytes() <= 100 << 10);
         }
-        assert!(refused < flips, "damaged cells are still cells");
+        assert!(
+            refused < flips,
+            "changed counts in cells cannot be detected"
+        );
     }
 }

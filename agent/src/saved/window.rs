@@ -1,7 +1,7 @@
 //! The format of a saved window: eight bytes of kind and version, a head, the sketches.
 //!
-//! The head has a checksum of itself and one of the sketches, so that the first bytes tell whether
-//! a file can be used.
+//! The head has its own checksum and contains that of the sketches, so that it can be checked
+//! without reading the sketches whether a file can be used.
 
 use sha2::{Digest, Sha256};
 
@@ -13,7 +13,7 @@ const KIND: &[u8; 6] = b"CRANEw";
 const VERSION: &[u8; 2] = b"02";
 /// Kind, version and length of the head.
 const FIXED: usize = 8 + 8;
-/// Largest head: a name, settings with a filter, and some numbers.
+/// Maximum size of the head: a name, settings with a filter, and some numbers.
 pub const MOST_HEAD: usize = 64 << 10;
 const CHECKSUM: usize = 32;
 /// Larger numbers of packets or nanoseconds are errors.
@@ -23,17 +23,17 @@ const MOST: u64 = 1 << 62;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedWindow {
     pub interface: String,
-    /// Number of the window. Positions in its sketches depend on it.
+    /// Number of the window, which positions in its sketches depend on.
     pub number: u64,
     /// Start, since 1970.
     pub start: u64,
     /// Time at which it was saved, since 1970.
     pub saved: u64,
-    /// How long it had lasted then.
+    /// How long the window had lasted when it was saved.
     pub lasted: u64,
-    /// How long it would still last then.
+    /// The remaining time of the window when it was saved.
     pub left: u64,
-    /// How much of it no agent has seen, because none ran.
+    /// Part of the window during which no agent was running.
     pub unseen: u64,
     /// Packets stored.
     pub packets: u64,
@@ -45,9 +45,9 @@ pub struct SavedWindow {
 /// Why a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unusable {
-    /// The window has ended, as most do.
+    /// The window has ended.
     Ended,
-    /// It is of another agent, version or configuration.
+    /// It was written by another agent, by another version or with another configuration.
     Foreign(String),
     /// It is damaged.
     Bad(&'static str),
@@ -96,7 +96,7 @@ impl SavedWindow {
         file
     }
 
-    /// Nanoseconds since it was saved. An error if it has ended `now` by the wall clock.
+    /// Nanoseconds from saving until `now`, by the wall clock. An error if the window has ended.
     pub fn age(&self, now: u64) -> Result<u64, Unusable> {
         let age = now.checked_sub(self.saved).ok_or_else(|| {
             Unusable::Foreign("it was saved in the future: the clock was set".into())
@@ -134,8 +134,8 @@ impl Head {
         parse(head, length).ok_or(Unusable::Bad("it is not possible"))
     }
 
-    /// Whether the checksum of the sketches is right.
-    pub fn owns(&self, body: &[u8]) -> bool {
+    /// Whether the sketches have the length and checksum in the head.
+    pub fn matches(&self, body: &[u8]) -> bool {
         body.len() as u64 == self.body && checksum(body) == self.checksum
     }
 }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_read_as_it_was_written_and_never_otherwise() {
+    fn a_head_is_read_as_written_and_damage_is_detected() {
         let (settings, body) = (Settings("a=1\n".into()), b"sketches");
         let written = window().head(&settings, body);
         let file = [&written[..], body].concat();
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(head.window, window());
         assert_eq!(head.settings, "a=1\n");
         assert_eq!((head.length, head.body), (written.len(), 8));
-        assert!(head.owns(body) && !head.owns(b"sketcheS") && !head.owns(b""));
+        assert!(head.matches(body) && !head.matches(b"sketcheS") && !head.matches(b""));
         for cut in 0..written.len() {
             assert!(matches!(Head::read(&file[..cut]), Err(Unusable::Bad(_))));
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_goes_on_until_its_end() {
+    fn a_window_can_be_resumed_until_its_end() {
         let window = window();
         assert_eq!(window.age(150), Ok(0));
         assert_eq!(window.age(169), Ok(19));

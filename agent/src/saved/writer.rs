@@ -1,4 +1,4 @@
-//! A thread that writes windows, so that the worker never waits for a disk.
+//! A thread that writes windows, so that the worker does not wait for the disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,7 +24,7 @@ enum Job {
     Forget(String),
 }
 
-/// Sends windows to the thread, which ends when this is dropped and everything is written.
+/// Sends windows to the thread. The thread ends when this is dropped and everything is written.
 pub struct Saver {
     jobs: Sender<Job>,
     waiting: Arc<AtomicUsize>,
@@ -53,7 +53,7 @@ impl Saver {
         self.waiting.load(Relaxed) < ROOM
     }
 
-    /// Waits for room until then. Returns whether there is room.
+    /// Waits for room until this time at most. Returns whether there is room.
     pub fn wait_for_room(&self, until: Instant) -> bool {
         while !self.has_room() {
             if Instant::now() >= until {
@@ -85,7 +85,7 @@ impl Saver {
 
     /// Removes the file of an interface.
     pub fn forget(&self, interface: &str) {
-        // A thread that has ended leaves no file to remove.
+        // If the thread has ended, the file stays; the next run checks it.
         let _ = self.jobs.send(Job::Forget(interface.into()));
     }
 }

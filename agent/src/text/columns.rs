@@ -13,7 +13,7 @@ pub struct Columns {
 
 struct Head {
     title: String,
-    /// Names are aligned to the left, numbers to the right.
+    /// Whether cells are aligned to the left, as names are. Numbers are aligned to the right.
     is_name: bool,
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_what_is_in_them() {
+    fn columns_are_as_wide_as_their_content() {
         let mut table = Columns::new(&["who", ""], &["n"]);
         let mut text = Vec::new();
         table.write(&mut text).unwrap();

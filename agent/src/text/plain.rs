@@ -1,7 +1,7 @@
 //! Escapes text for terminals.
 //!
-//! Names of files and interfaces come from others and may contain escape sequences. JSON
-//! and metrics escape them anyway; all other output goes through here.
+//! Names of files and interfaces may contain escape sequences. JSON and metrics escape them by
+//! their format; all other output is escaped by this module.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short_and_never_a_thousand_of_a_smaller_unit() {
+    fn numbers_use_the_next_unit_from_a_thousand_on() {
         let shown = |count| Units::Readable.count(count);
         let counts = [0, 9999, 10_000, 12_345, 99_949, 99_951, 999_499, 999_501];
         let expected = [
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_and_durations_are_formatted() {
         for (seconds, text) in [
             (0.0, "1970-01-01T00:00:00.000Z"),
             (951_782_400.0, "2000-02-29T00:00:00.000Z"),

@@ -2,13 +2,17 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
 
 pub mod dashboards;
+pub mod disk;
 #[path = "../../src/decode/testing/frame.rs"]
 pub mod frame;
+pub mod lines;
+pub mod lookup;
 #[path = "../../src/lookup/testing.rs"]
 pub mod mmdb;
 pub mod net;
 #[path = "../../src/decode/testing/packets.rs"]
 pub mod packets;
+pub mod state;
 pub mod tls;
 
 use std::io::{Read, Write};

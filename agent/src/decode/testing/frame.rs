@@ -29,12 +29,12 @@ pub const CHECKSUM: u8 = 0x80;
 pub const KEY: u8 = 0x20;
 pub const SEQUENCE: u8 = 0x10;
 
-/// The ethertype of the packets of this address.
+/// The ethertype of packets with this address.
 pub fn kind(address: IpAddr) -> u16 {
     if address.is_ipv4() { IPV4 } else { IPV6 }
 }
 
-/// The protocol number of packets of this address within another packet.
+/// The protocol number of packets with this address inside another IP packet.
 pub fn inside_ip(address: IpAddr) -> u8 {
     if address.is_ipv4() {
         IP_IN_IP
@@ -63,7 +63,7 @@ pub fn snap(kind: u16, payload: &[u8]) -> Vec<u8> {
     )
 }
 
-/// A tag that stands after VLAN or QINQ.
+/// The tag after an ethertype VLAN or QINQ.
 pub fn tag(kind: u16, payload: &[u8]) -> Vec<u8> {
     [&[0x20, 5], &kind.to_be_bytes()[..], payload].concat()
 }
@@ -79,7 +79,7 @@ pub fn pppoe(code: u8, payload: &[u8]) -> Vec<u8> {
     [&[0x11, code, 0, 9], &length[..], payload].concat()
 }
 
-/// The protocol of PPP for the packets of this address.
+/// The PPP protocol of packets with this address.
 pub fn ppp(address: IpAddr) -> [u8; 2] {
     if address.is_ipv4() {
         [0, 0x21]
@@ -100,7 +100,7 @@ pub fn sll2(packet_type: u8, kind: u16, payload: &[u8]) -> Vec<u8> {
     [&kind[..], &interface, &[packet_type], &sender, payload].concat()
 }
 
-/// An IP packet of the version of its addresses.
+/// An IPv4 or IPv6 packet, depending on its addresses.
 pub fn ip((src, dst): Ends, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = payload.len() as u16;
     match (src, dst) {
@@ -114,7 +114,7 @@ pub fn ip((src, dst): Ends, protocol: u8, payload: &[u8]) -> Vec<u8> {
             let head = [0x60, 0, 0, 0, length[0], length[1], protocol, 64];
             [&head, &src.octets()[..], &dst.octets(), payload].concat()
         }
-        _ => panic!("one version, please"),
+        _ => panic!("both addresses must have the same IP version"),
     }
 }
 
@@ -131,7 +131,7 @@ pub fn fragment(ends: Ends, offset: u16, more: bool, protocol: u8, payload: &[u8
     ip(ends, FRAGMENT, &[&header, payload].concat())
 }
 
-/// An empty header for options that stands before `next` in IPv6.
+/// An IPv6 destination options header without options, followed by `next`.
 pub fn options(next: u8, payload: &[u8]) -> Vec<u8> {
     [&[next, 0, 1, 4, 0, 0, 0, 0], payload].concat()
 }

@@ -1,5 +1,5 @@
-//! Packets of every kind. The integration tests include these files, too, and compare with
-//! the decoding of tshark.
+//! Packets of every kind. The integration tests also include these files, and compare the result
+//! of decoding with that of tshark.
 #![allow(dead_code)]
 
 pub mod frame;

@@ -10,7 +10,7 @@ pub struct TestPacket {
     pub name: &'static str,
     pub link: u32,
     pub data: Vec<u8>,
-    /// Addresses of the outermost IP packet, or why there is none.
+    /// Addresses of the outermost IP packet, or the reason why the packet is ignored.
     pub outer: Result<Ends, &'static str>,
     /// Addresses of the innermost IP packet.
     pub inner: Result<Ends, &'static str>,
@@ -31,8 +31,8 @@ pub fn all() -> Vec<TestPacket> {
     let mut packets = junk();
     for ends in versions {
         packets.extend(links(ends));
-        packets.extend(whole_and_not(ends));
-        packets.extend(dead_ends(ends));
+        packets.extend(fragments_and_truncated(ends));
+        packets.extend(undecodable_tunnels(ends));
         for inner in versions {
             packets.extend(tunnels(ends, inner));
         }
@@ -58,7 +58,7 @@ fn plain(name: &'static str, link: u32, data: Vec<u8>, ends: Ends) -> TestPacket
 /// Puts a link header before a packet, given its ethertype and its PPP protocol.
 type Wrap<'a> = &'a dyn Fn(&[u8], u16, &[u8]) -> Vec<u8>;
 
-/// IP behind every kind of link header.
+/// IP after every kind of link header.
 pub fn links(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     let mut n = 0;
     let mut make = |name, link, wrap: Wrap<'_>| {
@@ -142,8 +142,8 @@ pub fn links(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     ]
 }
 
-/// Fragments, extension headers, and frames of which only the head was kept.
-fn whole_and_not(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
+/// Fragments, extension headers, and truncated frames.
+fn fragments_and_truncated(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     let kind = kind(ends(0).0);
     let frame = |name, n, packet: Vec<u8>| plain(name, 1, ethernet(kind, &packet), ends(n));
     let mut snapped = frame("snapped", 60, ip(ends(60), UDP, &payload()));
@@ -165,15 +165,15 @@ fn whole_and_not(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     ];
     if kind == IPV4 {
         let mut packet = ip(ends(66), UDP, &[0; 2]);
-        packet[0] = 0x47; // 8 bytes of options, of which 2 were kept,
-        packet[3] = 60; // and nothing of what came after them
+        packet[0] = 0x47; // 8 bytes of options, of which 2 were captured,
+        packet[3] = 60; // and none of the payload
         packets.push(frame("cut off in options", 66, packet));
         let packet = ip(ends(67), UDP, &payload());
         packets.push(plain("llc", 1, llc([6, 6, 3], &packet), ends(67)));
         // Its bytes at the offset of the ethertype look like IPv4.
-        let sly = (Ipv4Addr::new(8, 0, 0x45, 0).into(), ends(68).1);
-        let packet = ip(sly, UDP, &payload());
-        packets.push(plain("raw, like ethernet", 101, packet, sly));
+        let misleading = (Ipv4Addr::new(8, 0, 0x45, 0).into(), ends(68).1);
+        let packet = ip(misleading, UDP, &payload());
+        packets.push(plain("raw, like ethernet", 101, packet, misleading));
     }
     if kind == IPV6 {
         let packet = ip(ends(64), OPTIONS, &options(UDP, &payload()));
@@ -254,8 +254,8 @@ pub fn tunnels(outer: fn(u8) -> Ends, inner: fn(u8) -> Ends) -> Vec<TestPacket> 
     packets
 }
 
-/// Tunnels whose content cannot be decoded: the packet around them counts.
-fn dead_ends(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
+/// Tunnels whose content cannot be decoded, so that the outer packet is counted.
+fn undecodable_tunnels(ends: fn(u8) -> Ends) -> Vec<TestPacket> {
     let frame = |name, n, protocol, payload: &[u8]| {
         let packet = ip(ends(n), protocol, payload);
         plain(name, 1, ethernet(kind(ends(n).0), &packet), ends(n))
