@@ -9,7 +9,7 @@ mod reload;
 mod replay;
 mod run;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use crate::capture::devices;
@@ -24,7 +24,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout();
     match command {
         Command::Run(args) => run::run(&args)?,
-        Command::Replay(args) => return replay::run(&args, &mut out),
+        // A line of a report is not worth a system call.
+        Command::Replay(args) => return replay::run(&args, &mut BufWriter::new(out)),
         Command::Query(args) => ask::query(&args, &mut out)?,
         Command::Top(args) => ask::top(&args, &mut out)?,
         Command::Export(args) => ask::export(&args, &mut out)?,

@@ -191,14 +191,21 @@ impl Layered {
         }
     }
 
-    /// Whether an edge is below the floor of its bucket in the crown even if nothing of
-    /// its bound is noise. This is true for most edges.
+    /// Whether an edge is below the floor of its bucket in the crown. This is true for most
+    /// edges.
     fn is_light<N>(&self, arrival: &Arrival<N>, bound: u64) -> bool {
         let floor = self.crown.floor(self.codes.spot(arrival.id));
+        let packets = match self.bounds_kind {
+            BoundsKind::Guaranteed => {
+                let noise = self.layers.noise(bound).middle;
+                bound.saturating_sub(noise).max(arrival.packets)
+            }
+            BoundsKind::Likely => bound,
+        };
         // Packets of at most this size do not add to the rank.
         let usual = BYTES_PER_PACKET.saturating_mul(arrival.packets);
-        let bytes = || bound.saturating_mul(arrival.bytes);
-        bound <= floor && (arrival.bytes <= usual || bytes() <= floor.saturating_mul(usual))
+        let bytes = || packets.saturating_mul(arrival.bytes);
+        packets <= floor && (arrival.bytes <= usual || bytes() <= floor.saturating_mul(usual))
     }
 
     /// Moves an edge to the crown if it outranks the lightest entry that it may replace.
@@ -213,16 +220,6 @@ impl Layered {
     ) -> bool {
         let spot = self.codes.spot(arrival.id);
         let bound = known.saturating_add(unseen);
-        // First a cheap test: most edges are not heavy enough even if the whole bound
-        // were their own.
-        let mean_bytes = match arrival.packets {
-            0 | 1 => arrival.bytes,
-            packets => arrival.bytes.div_ceil(packets),
-        };
-        let at_most = Count::exact(bound, bound.saturating_mul(mean_bytes));
-        if !self.crown.admits::<N>(spot, at_most.rank()) {
-            return false;
-        }
         let noise = self.layers.noise(bound).middle;
         let mut count = match self.bounds_kind {
             BoundsKind::Guaranteed => count_on_admission(arrival, bound, noise),
@@ -234,10 +231,9 @@ impl Layered {
         if self.layers.is_at_limit(known) {
             count.slack = u64::MAX;
         }
-        let admitted = self.crown.admits::<N>(spot, count.rank());
+        let evicted = &mut moved.evicted;
+        let admitted = self.crown.admit(spot, &arrival.name, count, evicted);
         if admitted {
-            self.crown
-                .admit(spot, &arrival.name, count, &mut moved.evicted);
             moved.ids.push(arrival.id);
             moved.packets.push(count.packets - unseen);
         }

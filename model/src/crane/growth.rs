@@ -120,9 +120,7 @@ impl Layered {
             self.record(id, total.packets, total.bytes);
             let spot = self.codes.spot(id);
             let count = Count::exact(total.packets, total.bytes);
-            if self.crown.admits::<N>(spot, count.rank()) {
-                self.crown.admit(spot, &name, count, &mut evicted);
-            } else {
+            if !self.crown.admit(spot, &name, count, &mut evicted) {
                 below.push(id, total.packets, &mut *self.layers)?;
                 self.unnamed.raise_for_evicted(&count, &self.sizes);
                 if let Some(sample) = &mut self.sample {

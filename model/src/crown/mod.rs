@@ -34,6 +34,15 @@ const GROUP: usize = 4;
 /// bucket.
 const FAR: u64 = 2;
 
+/// A slot that an edge may be admitted to.
+#[derive(Clone, Copy)]
+struct Opening {
+    bucket: usize,
+    slot: usize,
+    /// The rank that the edge has to exceed.
+    rank: u64,
+}
+
 /// The table of the heaviest edges.
 pub struct Crown {
     buckets: Vec<Bucket>,
@@ -138,76 +147,97 @@ impl Crown {
     /// Whether the rank exceeds that of an entry that an edge of this bucket may replace.
     /// If not, raises the floor.
     fn outranks<N: Name>(&mut self, at: usize, rank: u64) -> bool {
-        // The ranks of entries only rise, and a short name may replace any entry.
-        if rank > lightest::<N>(&self.buckets[at]).1 || rank > self.opening::<N>(at).1 {
-            return true;
+        // Few edges are refused by their own bucket and admitted to another one.
+        let outranks =
+            rank > lightest::<N>(&self.buckets[at]).1 || rank > self.opening::<N>(at).rank;
+        if !outranks {
+            self.raise_floor(at);
         }
-        let (_, least) = self.opening::<Narrow>(at);
+        outranks
+    }
+
+    /// The ranks of entries only rise, and a short name may replace any entry.
+    fn raise_floor(&mut self, at: usize) {
+        let least = self.opening::<Narrow>(at).rank;
         self.floors[at] = u16::try_from(least).unwrap_or(u16::MAX);
-        false
     }
 
     /// The rank that an edge with a name of this length has to exceed to be admitted. 0
     /// while there is an empty slot in its bucket.
     pub fn lightest<N: Name>(&self, spot: u64) -> u64 {
-        self.opening::<N>(self.at(spot)).1
+        self.opening::<N>(self.at(spot)).rank
     }
 
-    /// The bucket that an edge of bucket `at` would be admitted to, and the rank that it
-    /// has to exceed.
+    /// Where an edge of bucket `at` would be admitted.
     #[inline]
-    fn opening<N: Name>(&self, at: usize) -> (usize, u64) {
-        let own = (at, lightest::<N>(&self.buckets[at]).1);
-        let others = self.neighbours(at);
-        let others = others.map(|other| (other, far(lightest::<N>(&self.buckets[other]).1)));
+    fn opening<N: Name>(&self, at: usize) -> Opening {
+        let of = |bucket: usize| {
+            let (slot, rank) = lightest::<N>(&self.buckets[bucket]);
+            Opening { bucket, slot, rank }
+        };
+        let own = of(at);
+        // No other bucket has an opening for less.
+        if own.rank <= far(0) {
+            return own;
+        }
+        let others = self.neighbours(at).map(|other| {
+            let other = of(other);
+            let rank = far(other.rank);
+            Opening { rank, ..other }
+        });
         // Of several with the same rank the first is taken, so the own bucket comes
         // before all others.
         std::iter::once(own)
             .chain(others)
-            .min_by_key(|(_, rank)| *rank)
+            .min_by_key(|opening| opening.rank)
             .unwrap_or(own)
     }
 
-    /// Admits an edge. The entries that it replaces are appended to `evicted`.
+    /// Admits an edge if it is heavy enough, and returns whether it is. The entries that it
+    /// replaces are appended to `evicted`.
     pub fn admit<N: Name>(
         &mut self,
         spot: u64,
         name: &N,
         count: Count,
         evicted: &mut Vec<(AnyName, Count)>,
-    ) {
+    ) -> bool {
+        let rank = count.rank();
+        if rank <= self.floor(spot) {
+            return false;
+        }
         let home = self.at(spot);
-        let (target, _) = self.opening::<N>(home);
+        let opening = self.opening::<N>(home);
+        if rank <= opening.rank {
+            self.raise_floor(home);
+            return false;
+        }
+        let (target, at) = (opening.bucket, opening.slot);
         if target != home {
             self.spilled[home / 64] |= 1 << (home % 64);
         }
         let bucket = &mut self.buckets[target];
-        let (at, _) = lightest::<N>(bucket);
         let [count, bytes] = packed(&count);
+        evicted.extend(entry(bucket, at));
         match name.any() {
             AnyName::Narrow([name]) => {
-                evicted.extend(entry(bucket, at));
                 if bucket.slot(at).is_wide() {
                     bucket.set(at + 1, Slot::default());
                     // Only here a slot becomes empty again.
                     let group = target / GROUP * GROUP;
-                    self.floors
-                        .iter_mut()
-                        .skip(group)
-                        .take(GROUP)
-                        .for_each(|f| *f = 0);
+                    let floors = self.floors.iter_mut().skip(group);
+                    floors.take(GROUP).for_each(|floor| *floor = 0);
                 }
                 bucket.set(at, Slot { name, count, bytes });
             }
-            AnyName::Wide([first, b, c, d]) => {
-                evicted.extend(entry(bucket, at));
+            AnyName::Wide([name, rest @ ..]) => {
                 evicted.extend(entry(bucket, at + 1));
                 let count = count | WIDE;
-                let (name, rest) = (first, [b, c, d]);
                 bucket.set(at, Slot { name, count, bytes });
                 bucket.set(at + 1, Slot::of_words(rest));
             }
         }
+        true
     }
 
     /// The count of an edge, if it has an entry.

@@ -57,10 +57,10 @@ fn short_and_long_names_share_a_bucket_and_keep_their_counts() {
                 };
                 // Heavier than the entries that it replaces.
                 let count = Count::exact(limit + packets, bytes);
-                match name {
+                let _ = match name {
                     AnyName::Wide(wide) => crown.admit(7, &wide, count, &mut evicted),
                     AnyName::Narrow(narrow) => crown.admit(7, &narrow, count, &mut evicted),
-                }
+                };
                 for (_, count) in &evicted {
                     assert!(count.rank() <= limit);
                 }
