@@ -16,7 +16,7 @@ fn report(file: &Path, jobs: &str, more: &[&str]) -> Value {
         "replay", "-q", file, "--format", "json", "--top", "50", "-j", jobs,
     ];
     let mut report = json(&agent(&[&args[..], more].concat()));
-    for key in ["seconds", "packets_per_second"] {
+    for key in ["elapsed_seconds", "packets_per_second"] {
         report.as_object_mut().unwrap().remove(key);
     }
     report

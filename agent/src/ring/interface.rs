@@ -46,8 +46,9 @@ pub struct Interface {
     windows: Windows,
     /// Whether packets are stored; otherwise they are only decoded.
     stores: bool,
-    /// The published view, and how many windows had begun when it was made.
-    view: (u64, Arc<InterfaceView>),
+    /// The published view, and how many windows had begun when it was made. It keeps the memory
+    /// of the last window, so there is none unless views are published.
+    view: Option<(u64, Arc<InterfaceView>)>,
     /// Settings under which packets are stored. `None` if windows are not saved.
     settings: Option<Arc<Settings>>,
     saved_at: Option<Instant>,
@@ -72,7 +73,7 @@ impl Interface {
         );
         let windows = Windows::new(options.windows)?;
         Ok(Self {
-            view: (windows.begun(), view(&name, &tally, &windows)),
+            view: None,
             name,
             tally,
             ring: options.ring,
@@ -276,14 +277,22 @@ impl Interface {
         self.tally.ring_used.store(used, Relaxed);
     }
 
-    /// Returns what other threads see, and whether it has changed since the last call.
-    pub fn view(&mut self) -> (Arc<InterfaceView>, bool) {
+    /// Whether a window has begun since the view was made.
+    pub fn has_turned(&self) -> bool {
         let begun = self.windows.begun();
-        let is_new = self.view.0 != begun;
-        if is_new {
-            self.view = (begun, view(&self.name, &self.tally, &self.windows));
+        self.view.as_ref().is_none_or(|(at, _)| *at != begun)
+    }
+
+    /// What other threads see.
+    pub fn view(&mut self) -> Arc<InterfaceView> {
+        if let Some((_, view)) = &self.view
+            && !self.has_turned()
+        {
+            return Arc::clone(view);
         }
-        (Arc::clone(&self.view.1), is_new)
+        let view = view(&self.name, &self.tally, &self.windows);
+        self.view = Some((self.windows.begun(), Arc::clone(&view)));
+        view
     }
 }
 

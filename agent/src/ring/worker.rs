@@ -320,8 +320,7 @@ impl Worker {
                 self.end(state, at)?;
                 continue;
             }
-            let (_, turned) = state.interfaces[at].view();
-            state.unpublished |= turned;
+            state.unpublished |= state.interfaces[at].has_turned();
             at += 1;
         }
         state.at = None;
@@ -384,7 +383,7 @@ impl Worker {
         let ended = state.ended.iter().map(Arc::clone);
         let live = state.interfaces.iter_mut().map(|interface| {
             interface.count_ring_used();
-            interface.view().0
+            interface.view()
         });
         self.snapshot.store(Arc::new(Snapshot {
             interfaces: ended.chain(live).collect(),

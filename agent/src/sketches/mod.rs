@@ -2,7 +2,6 @@
 
 mod agree;
 mod answers;
-mod asns;
 pub mod budget;
 pub mod counts;
 pub mod details;
