@@ -15,9 +15,9 @@ const PRODUCT: &str = "crane-agent";
 
 /// Kinds of traffic, packets of each, and the least ratio to tcpdump.
 const KINDS: [(&str, u64, f64); 3] = [
-    ("skewed", 4_000_000, 1.4),
-    ("hostile", 2_000_000, 0.65),
-    ("forged", 2_000_000, 0.6),
+    ("skewed", 4_000_000, 1.7),
+    ("hostile", 2_000_000, 0.75),
+    ("forged", 2_000_000, 0.55),
 ];
 
 /// A program and the number of cores that it may use.

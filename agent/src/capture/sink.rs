@@ -24,6 +24,10 @@ use crate::{config, decode};
 /// another core, so each access is expensive.
 const HAND_OVER_AT: usize = 256;
 
+/// Time between two tries to write to a full ring. The worker takes several batches out of it at
+/// once, and stores each in about half a millisecond.
+const RING_FULL_WAIT: Duration = Duration::from_micros(200);
+
 /// Connects the capture of one interface to the worker.
 pub struct PacketSink {
     tally: Arc<Tally>,
@@ -144,7 +148,7 @@ impl PacketSink {
             if self.ring.is_abandoned() {
                 return Err(WorkerGone);
             }
-            thread::sleep(Duration::from_micros(50));
+            thread::sleep(RING_FULL_WAIT);
         }
     }
 

@@ -178,6 +178,9 @@ impl Windows {
                     pairs.store(&batch.pairs, scratch, pause)?;
                 }
                 count_exactly(exact, groups, &batch.pairs);
+                // The other thread has more to do.
+                let Batch { pairs, nodes } = &mut batch;
+                nodes.fold(secret, pairs);
                 if to_nodes.send(batch).is_err() {
                     break;
                 }
