@@ -196,6 +196,8 @@ async fn flow(
     })?;
     let names = ends.names(known.names);
     let info = shown(&snapshot, &state.shown.view()).ends(&ends);
+    // Released before waiting, so that finished windows can be freed.
+    drop(snapshot);
     let service = filter.as_ref().map(ToString::to_string);
     let about = move |window: &Window| {
         let mut flow = window.flow(&ends, both, filter.as_ref())?;

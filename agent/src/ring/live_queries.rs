@@ -5,7 +5,7 @@
 //! wait for a round, at most four a second, in which one model serves all of them. Without queries
 //! nothing is computed.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -20,10 +20,13 @@ const ROUND: Duration = Duration::from_millis(25);
 /// On average, queries take at most one part in this many of the worker's time.
 const SHARE: u32 = 10;
 
+/// Of a query that is not finished in a round, the rest may take one part in this many.
+const SHARE_OF_REST: u32 = 4;
+
 /// A query that waits for the next round.
 pub struct LiveQuery {
-    /// The requested interfaces, by name.
-    interfaces: HashSet<String>,
+    /// The requested interfaces that it has not been run for, by name.
+    interfaces: VecDeque<String>,
     job: Box<dyn Job>,
     /// Limits how many queries wait.
     _permit: OwnedSemaphorePermit,
@@ -31,8 +34,11 @@ pub struct LiveQuery {
 
 /// The function of a query, with any type of result.
 trait Job: Send {
-    /// Calls the function for these interfaces and sends the results.
-    fn run(self: Box<Self>, interfaces: &mut dyn Iterator<Item = &Windows>);
+    /// Calls the function for an interface.
+    fn run(&mut self, interface: &Windows);
+
+    /// Sends the results.
+    fn finish(self: Box<Self>);
 
     /// Whether the receiver has been dropped.
     fn is_withdrawn(&self) -> bool;
@@ -40,6 +46,7 @@ trait Job: Send {
 
 struct Call<F, T> {
     query: F,
+    results: Vec<T>,
     reply: oneshot::Sender<Vec<T>>,
 }
 
@@ -48,10 +55,13 @@ where
     F: Fn(&Windows) -> T + Send,
     T: Send,
 {
-    fn run(self: Box<Self>, interfaces: &mut dyn Iterator<Item = &Windows>) {
-        let seen = interfaces.map(&self.query).collect();
+    fn run(&mut self, interface: &Windows) {
+        self.results.push((self.query)(interface));
+    }
+
+    fn finish(self: Box<Self>) {
         // The receiver may have been dropped.
-        let _ = self.reply.send(seen);
+        let _ = self.reply.send(self.results);
     }
 
     fn is_withdrawn(&self) -> bool {
@@ -70,24 +80,30 @@ impl LiveQuery {
         let (reply, seen) = oneshot::channel();
         let query = Self {
             interfaces: interfaces.into_iter().collect(),
-            job: Box::new(Call { query, reply }),
+            job: Box::new(Call {
+                query,
+                results: Vec::new(),
+                reply,
+            }),
             _permit: permit,
         };
         (query, seen)
     }
 
-    fn run(self, interfaces: &[&Windows]) {
-        let Self {
-            interfaces: names,
-            job,
-            ..
-        } = self;
-        let mut found = interfaces
-            .iter()
-            .copied()
-            .filter(|one| names.contains(one.interface()));
-        // Windows are not changed, so a panic only costs this query its reply.
-        let _ = panics::catch(|| job.run(&mut found));
+    /// Runs the query for its interfaces until `until`, and for one at least. Returns the query if
+    /// there are more.
+    fn run(mut self, interfaces: &HashMap<&str, &Windows>, until: Instant) -> Option<Self> {
+        while let Some(name) = self.interfaces.pop_front() {
+            if let Some(windows) = interfaces.get(name.as_str()) {
+                // Windows are not changed, so a panic only costs this query its reply.
+                panics::catch(|| self.job.run(windows))?;
+            }
+            if Instant::now() >= until && !self.interfaces.is_empty() {
+                return Some(self);
+            }
+        }
+        self.job.finish();
+        None
     }
 }
 
@@ -118,18 +134,29 @@ impl LiveQueries {
         self.due().is_some_and(|due| Instant::now() >= due)
     }
 
-    /// Runs a round. Queries for which there is no time left wait for the next one. No packet
-    /// is stored meanwhile.
+    /// Runs a round. Queries, and interfaces of a query, for which there is no time left wait for
+    /// the next one. No packet is stored meanwhile.
     pub fn run_due(&mut self, interfaces: &[&Windows]) {
         let start = Instant::now();
         self.waiting.retain(|query| !query.job.is_withdrawn());
-        while start.elapsed() < ROUND
+        let by_name = interfaces.iter().map(|one| (one.interface(), *one));
+        let by_name = by_name.collect();
+        let mut rest = None;
+        while rest.is_none()
+            && start.elapsed() < ROUND
             && let Some(query) = self.waiting.pop_front()
         {
-            query.run(interfaces);
+            rest = query.run(&by_name, start + ROUND);
         }
-        // One query may take longer than a round should; the pause grows with it.
-        self.next = start + PAUSE.max(SHARE * start.elapsed());
+        // One interface may take longer than a round should; the pause grows with it.
+        let pause = match &rest {
+            None => PAUSE.max(SHARE * start.elapsed()),
+            Some(_) => SHARE_OF_REST * start.elapsed(),
+        };
+        if let Some(rest) = rest {
+            self.waiting.push_front(rest);
+        }
+        self.next = start + pause;
     }
 
     /// When the next round is due, if a query waits.

@@ -45,25 +45,41 @@ impl Reader {
         window: Option<WindowName>,
         question: impl Fn(&Window) -> T + Send + Sync + 'static,
     ) -> Result<Vec<Answered<T>>, QueryError> {
-        let snapshot = self.snapshot();
         let mut found: Vec<(usize, Answered<T>)> = Vec::new();
         let (mut over, mut current) = (Vec::new(), Vec::new());
-        for (at, view) in snapshot.interfaces.iter().enumerate() {
+        // Released before waiting, so that finished windows can be freed.
+        for (at, view) in self.snapshot().interfaces.iter().enumerate() {
             if interface.is_some_and(|name| name != view.name) {
                 continue;
             }
+            let name = view.name.clone();
             match WindowName::resolve(window, view.last.is_some()) {
                 None => {}
                 Some(which) => match self::over(view, which) {
-                    Some(window) => over.push((at, which, Arc::clone(window))),
-                    None => current.push((at, view.name.clone())),
+                    Some(window) => over.push((at, name, which, Arc::clone(window))),
+                    None => current.push((at, name)),
                 },
             }
         }
         let question = Arc::new(question);
+        if !over.is_empty() {
+            let question = Arc::clone(&question);
+            let asked = tokio::task::spawn_blocking(move || {
+                let answer = |(at, interface, which, window): (_, _, _, Arc<Window>)| {
+                    let answered = Answered {
+                        interface,
+                        window: which,
+                        state: window.state(),
+                        answer: question(&window),
+                    };
+                    (at, answered)
+                };
+                over.into_iter().map(answer).collect::<Vec<_>>()
+            });
+            found.extend(asked.await.map_err(|_| QueryError::WorkerGone)?);
+        }
         if !current.is_empty() {
             let (places, names): (Vec<usize>, Vec<String>) = current.into_iter().unzip();
-            let question = Arc::clone(&question);
             let query = move |windows: &Windows| {
                 let window = windows.current();
                 let name = windows.interface().to_owned();
@@ -81,28 +97,6 @@ impl Reader {
                 };
                 found.extend(place.map(|place| (places[place], answered)));
             }
-        }
-        if !over.is_empty() {
-            let names: Vec<String> = snapshot
-                .interfaces
-                .iter()
-                .map(|view| view.name.clone())
-                .collect();
-            // Released before waiting, so that finished windows can be freed.
-            drop(snapshot);
-            let asked = tokio::task::spawn_blocking(move || {
-                let answer = |(at, which, window): (usize, WindowName, Arc<Window>)| {
-                    let answered = Answered {
-                        interface: names[at].clone(),
-                        window: which,
-                        state: window.state(),
-                        answer: question(&window),
-                    };
-                    (at, answered)
-                };
-                over.into_iter().map(answer).collect::<Vec<_>>()
-            });
-            found.extend(asked.await.map_err(|_| QueryError::WorkerGone)?);
         }
         found.sort_by_key(|(at, _)| *at);
         Ok(found.into_iter().map(|(_, answered)| answered).collect())
@@ -122,9 +116,11 @@ impl Reader {
 
     /// All interfaces with their figures.
     pub async fn figures(&self) -> Result<Vec<(Arc<InterfaceView>, Arc<Figures>)>, QueryError> {
-        let snapshot = self.snapshot();
-        let live = snapshot.interfaces.iter().filter(|one| one.ended.is_none());
-        let names: Vec<String> = live.map(|view| view.name.clone()).collect();
+        let names: Vec<String> = {
+            let snapshot = self.snapshot();
+            let live = snapshot.interfaces.iter().filter(|one| one.ended.is_none());
+            live.map(|view| view.name.clone()).collect()
+        };
         let mut looked = Vec::new();
         if !names.is_empty() {
             let query = |windows: &Windows| {
@@ -134,6 +130,8 @@ impl Reader {
             let seen = self.worker.query(names, query)?;
             looked = seen.await.map_err(|_| QueryError::WorkerGone)?;
         }
+        // Loaded again, because windows must not be kept from being freed while waiting.
+        let snapshot = self.snapshot();
         let figures = snapshot.interfaces.iter().filter_map(|view| {
             let figures = match &view.ended {
                 Some(ended) => Arc::clone(&ended.figures),

@@ -7,7 +7,6 @@
 
 use std::cmp::Reverse;
 
-use crane_model::crown::BYTES_PER_PACKET;
 use crane_model::table::Total;
 use crane_model::{Amount, Crane, Flow};
 
@@ -34,9 +33,8 @@ pub struct Ranking<K> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unnamed {
     at_most: Total,
-    /// A key with no more than this may be lighter than one without a name and is not listed. Which
-    /// keys get a name depends on packets and bytes with a fixed weight, so a key with few packets
-    /// may have more bytes than this and no name.
+    /// A key that has no more than this may be lighter than one without a name and is not listed.
+    /// Less than `at_most` if packets are sampled: then any key may have had more than was stored.
     least_listed: Total,
 }
 
@@ -46,12 +44,7 @@ impl Unnamed {
         let most = crane.most_unnamed();
         Self {
             at_most: sampling.most_unseen(most),
-            least_listed: Total {
-                packets: most.packets,
-                bytes: most
-                    .bytes
-                    .min(most.packets.saturating_mul(BYTES_PER_PACKET)),
-            },
+            least_listed: most,
         }
     }
 
