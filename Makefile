@@ -87,7 +87,7 @@ bench: setup
 	@sh .ci/need tcpdump tcpdump nfpcapd nfdump softflowd softflowd taskset util-linux \
 	  ip iproute2 tcpreplay tcpreplay trafgen netsniff-ng
 	RAYON_NUM_THREADS=1 $(CARGO) bench --locked -p crane-lab --benches
-	$(CARGO) bench --locked -p crane-agent --bench speed --bench growth --bench live --bench load
+	$(CARGO) bench --locked -p crane-agent --bench speed --bench growth --bench live --bench load --bench exposition
 
 ## check-cuda: compile and link the CUDA build, without a GPU (10 to 20 minutes)
 check-cuda: setup

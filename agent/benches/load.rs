@@ -223,6 +223,51 @@ fn questions_by_http(folder: &Path) {
     );
 }
 
+/// The share of a core that the agent takes, without questions, with lists and with rates of the
+/// last seconds, each asked for once a second.
+fn questions_about_rates(folder: &Path) {
+    const MEASURED: Duration = Duration::from_secs(8);
+    let Some(cable) = Cable::lay() else { return };
+    let capture = folder.join("skewed.pcap");
+    sample(&capture, 500_000, "skewed");
+    let agent = agent(&cable, folder, &["-i", "cable", "--window", "10s"]);
+    let mut sender = Cable::command(&cable.right, "tcpreplay");
+    sender
+        .args(["-q", "--preload-pcap", "--pps=100000", "--loop=1000", "-i"])
+        .arg("cable")
+        .arg(&capture)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let _sender = Running::start(&mut sender);
+    thread::sleep(Duration::from_secs(5));
+    println!("\nquestions about the current window once a second, beside 100 k packets/s");
+    let lists = "interface=cable&window=current";
+    for (what, query) in [
+        ("none", None),
+        ("lists", Some(lists.to_owned())),
+        (
+            "lists with rates",
+            Some(format!("{lists}&by=rate_2s&rates=true")),
+        ),
+    ] {
+        let (begun, before) = (Instant::now(), agent.cpu_seconds());
+        while begun.elapsed() < MEASURED {
+            if let Some(query) = &query {
+                let mut stream = UnixStream::connect(folder.join("socket")).unwrap();
+                let path = format!("/api/v1/heavy-hitters?{query}");
+                let request = format!("GET {path} HTTP/1.0\r\nHost: agent\r\n\r\n");
+                stream.write_all(request.as_bytes()).unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).unwrap();
+                assert!(answer.contains(" 200 "), "{answer}");
+            }
+            thread::sleep(Duration::from_secs(1));
+        }
+        let share = (agent.cpu_seconds() - before) / begun.elapsed().as_secs_f64();
+        println!("{what:<18} {:>6.1} % of a core", share * 100.0);
+    }
+}
+
 /// Seconds of CPU that the thread with this name has used.
 fn thread_seconds(agent: &Running, name: &str) -> f64 {
     let tasks = format!("/proc/{}/task", agent.0.id());
@@ -293,5 +338,6 @@ fn main() {
     flood();
     questions_in_process();
     questions_by_http(folder.path());
+    questions_about_rates(folder.path());
     busy_interfaces(folder.path());
 }

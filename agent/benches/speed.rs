@@ -3,11 +3,16 @@
 //!
 //! `make bench` generates the captures, runs the programs in turn and prints the
 //! best of three rounds, as a ratio to tcpdump. The page cache is warm.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, dead_code)]
+
+#[path = "../src/lookup/testing.rs"]
+mod testing;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+
+use testing::{Layout, geolite_asn};
 
 const AGENT: &str = env!("CARGO_BIN_EXE_crane-agent");
 const ROUNDS: usize = 3;
@@ -27,13 +32,31 @@ struct Reader {
     cores: usize,
 }
 
-fn readers(capture: &str, scratch: &str) -> Vec<Reader> {
+/// A database of AS numbers: one for each of 65,536 networks of 16 bits.
+fn database(path: &Path) {
+    let layout = Layout {
+        kind: "GeoLite2-ASN",
+        record_size: 28,
+        ip_version: 4,
+    };
+    let networks: Vec<String> = (0..=u16::MAX)
+        .map(|n| format!("{}.{}.0.0/16", n >> 8, n & 255))
+        .collect();
+    let networks: Vec<_> = networks
+        .iter()
+        .map(|network| (network.as_str(), geolite_asn(64496, "Example")))
+        .collect();
+    std::fs::write(path, testing::database(layout, &networks)).unwrap();
+}
+
+fn readers(capture: &str, scratch: &str, lookup: &str) -> Vec<Reader> {
     let reader = |name, cores, words: &[&str]| Reader {
         name,
         cores,
         command: words.iter().map(|word| (*word).to_owned()).collect(),
     };
     let agent = [AGENT, "replay", "-q", "--format", "json", capture];
+    let with_lookup = [&agent[..], &["-c", lookup]].concat();
     let without = [&agent[..], &["--no-sketch"]].concat();
     let softflowd = ["softflowd", "-d", "-p", "", "-c", "none", "-r", capture];
     let mut softflowd = softflowd.map(str::to_owned);
@@ -50,6 +73,7 @@ fn readers(capture: &str, scratch: &str) -> Vec<Reader> {
         reader("softflowd", 2, &softflowd),
         reader("softflowd, one core", 1, &softflowd),
         reader(PRODUCT, 2, &agent),
+        reader("crane-agent, AS numbers", 2, &with_lookup),
         reader("crane-agent --no-sketch", 2, &without),
         reader("crane-agent, one core", 1, &agent),
     ]
@@ -93,7 +117,12 @@ fn measure(kind: &str, packets: u64, folder: &Path) -> f64 {
     assert!(made.unwrap().success());
     let scratch = folder.join("flows");
     std::fs::create_dir_all(&scratch).unwrap();
-    let readers = readers(capture, scratch.to_str().unwrap());
+    let config = folder.join("lookup.toml");
+    let asns = folder.join("asn.mmdb");
+    database(&asns);
+    std::fs::write(&config, format!("[lookup]\nasn = {asns:?}\n")).unwrap();
+    let (scratch, config) = (scratch.to_str().unwrap(), config.to_str().unwrap());
+    let readers = readers(capture, scratch, config);
     let mut best = vec![f64::INFINITY; readers.len()];
     for _ in 0..ROUNDS {
         for (reader, best) in readers.iter().zip(&mut best) {
