@@ -192,7 +192,7 @@ impl Reader<'_> {
             ConfigError::new(place, format_args!("cannot be read: {error}"))
         };
         let file = small_file::open(path).map_err(|error| failed(&error))?;
-        let mut file = BufReader::new(file);
+        let mut file = BufReader::with_capacity(1 << 16, file);
         let mut bytes = Vec::new();
         let mut first = true;
         for number in 1.. {
@@ -228,9 +228,11 @@ impl Reader<'_> {
 
 /// Parses a line `prefix,name`; both may be quoted as in CSV.
 fn entry(line: &str) -> Result<(IpNet, Cow<'_, str>), String> {
-    let (net, name) = line.split_once(',').ok_or_else(|| {
+    // In such short texts this is faster than `split_once`.
+    let comma = line.bytes().position(|byte| byte == b',').ok_or_else(|| {
         format!("{line:?} is not a prefix and a name: write it like 10.1.0.0/16,office")
     })?;
+    let (net, name) = (&line[..comma], &line[comma + 1..]);
     let net = prefix(net.trim().trim_matches('"'))?;
     let name = name.trim();
     let quoted = name

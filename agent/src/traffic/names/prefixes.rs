@@ -14,10 +14,10 @@ use super::{MAX_NAMES, Names, OTHER};
 
 /// Parses a prefix like 10.1.0.0/16, or a single address.
 pub fn prefix(text: &str) -> Result<IpNet, String> {
-    let net = match text.contains('/') {
-        true => text.parse::<IpNet>().ok(),
+    let net = usual(text).or_else(|| match text.contains('/') {
+        true => text.parse().ok(),
         false => text.parse::<IpAddr>().ok().map(IpNet::from),
-    };
+    });
     let net = net.ok_or_else(|| {
         format!("{text:?} is not a prefix: write it like 10.1.0.0/16 or 2001:db8::/32")
     })?;
@@ -28,6 +28,17 @@ pub fn prefix(text: &str) -> Result<IpNet, String> {
         ));
     }
     Ok(net)
+}
+
+/// Parses a prefix in its usual form. [`IpNet`] accepts more, like zeros before a number, but takes
+/// longer.
+fn usual(text: &str) -> Option<IpNet> {
+    let slash = text.bytes().rposition(|byte| byte == b'/')?;
+    let (address, length) = (&text[..slash], &text[slash + 1..]);
+    if !length.starts_with(|first: char| first.is_ascii_digit()) || length.starts_with("0") {
+        return None;
+    }
+    IpNet::new(address.parse().ok()?, length.parse().ok()?).ok()
 }
 
 /// Prefixes that have names. A prefix takes 12 bytes, and one of IPv6 32.
@@ -320,6 +331,32 @@ mod tests {
             "fc00::/7",
         ] {
             assert!(!outermost.contain(net(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn prefixes_are_parsed_as_ipnet_parses_them() {
+        for text in [
+            "10.0.0.0/8",
+            "0.0.0.0/0",
+            "10.1.2.3/32",
+            "10.0.0.0/08",
+            "010.0.0.0/8",
+            "10.0.0.0/33",
+            "10.0.0.0/40",
+            "10.0.0.0/",
+            "10.0.0/8",
+            "10.0.0.0/8/8",
+            "10.0.0.0/+8",
+            "/8",
+            "::/0",
+            "2001:db8::/32",
+            "::ffff:10.0.0.0/104",
+            "10.0.0.0/8 ",
+            "256.0.0.0/8",
+            "10.0.0.0/1a",
+        ] {
+            assert_eq!(prefix(text).ok(), text.parse().ok(), "{text}");
         }
     }
 }
