@@ -1,6 +1,7 @@
 //! Names of networks from the configuration and from a file with lines `prefix,name`, which
 //! may have a hundred thousand lines.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -53,20 +54,11 @@ impl Config {
             file: self.names_file.as_deref(),
             prefixes: Prefixes::new(self.names_limit),
         };
-        for (place, named) in (0..).zip(&self.names) {
-            let fault = |why: &str| Err(ConfigError::new(&named.place, why));
-            match (named.prefix, named.asn) {
-                (Some(prefix), None) => reader.add(place, prefix, &named.name)?,
-                (None, Some(_)) => {}
-                (Some(_), Some(_)) => {
-                    return fault("names: a prefix and an asn: write an entry for each");
-                }
-                (None, None) => return fault("names: needs a prefix or an asn"),
-            }
-        }
-        if let Some(path) = reader.file {
-            reader.read(path)?;
-        }
+        let read = reader.read();
+        // A prefix with two names is reported first, because both of its lines are before the
+        // mistake at which reading stopped.
+        reader.check()?;
+        read?;
         self.name_asns(&mut reader.prefixes)?;
         let (prefixes, limit) = (reader.prefixes, self.names_limit);
         let distinct = prefixes.distinct();
@@ -112,10 +104,13 @@ impl Config {
         let (Some(asns), false) = (&self.databases.asns, named_asns.is_empty()) else {
             return Ok(());
         };
+        let configured = prefixes.outermost();
         for (first, last, asn) in asns.ranges() {
             if let Some((place, named)) = named_asns.get(&asn) {
                 for prefix in prefixes_between(first, last) {
-                    prefixes.add_unless_named(prefix, &named.name, *place);
+                    if !configured.contain(prefix) {
+                        prefixes.add(prefix, &named.name, *place);
+                    }
                 }
             }
         }
@@ -145,10 +140,28 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn add(&mut self, place: u32, prefix: IpNet, name: &str) -> Result<(), ConfigError> {
-        self.prefixes.add(prefix, name, place).map_err(|clash| {
-            let earlier = self.place(clash.place);
-            let before = &clash.name;
+    /// Reads the entries of the configuration and the file.
+    fn read(&mut self) -> Result<(), ConfigError> {
+        for (place, named) in (0..).zip(&self.config.names) {
+            let fault = |why: &str| Err(ConfigError::new(&named.place, why));
+            match (named.prefix, named.asn) {
+                (Some(prefix), None) => self.prefixes.add(prefix, &named.name, place),
+                (None, Some(_)) => {}
+                (Some(_), Some(_)) => {
+                    return fault("names: a prefix and an asn: write an entry for each");
+                }
+                (None, None) => return fault("names: needs a prefix or an asn"),
+            }
+        }
+        self.file.map_or(Ok(()), |path| self.read_file(path))
+    }
+
+    /// Returns an error if a prefix has two names.
+    fn check(&mut self) -> Result<(), ConfigError> {
+        self.prefixes.check().map_err(|clash| {
+            let (prefix, (before, earlier)) = (clash.prefix, clash.first);
+            let (name, place) = clash.second;
+            let earlier = self.place(earlier);
             ConfigError::new(
                 self.place(place),
                 format_args!("{prefix} is {name:?} here and {before:?} in {earlier}"),
@@ -173,13 +186,13 @@ impl Reader<'_> {
     }
 
     /// Reads a file line by line. Reading stops at the first line that is too long.
-    fn read(&mut self, path: &Path) -> Result<(), ConfigError> {
+    fn read_file(&mut self, path: &Path) -> Result<(), ConfigError> {
         let failed = |error: &dyn fmt::Display| {
             let place = format!("names_file = {:?}", plain::path(path));
             ConfigError::new(place, format_args!("cannot be read: {error}"))
         };
         let file = small_file::open(path).map_err(|error| failed(&error))?;
-        let mut file = BufReader::new(file);
+        let mut file = BufReader::with_capacity(1 << 16, file);
         let mut bytes = Vec::new();
         let mut first = true;
         for number in 1.. {
@@ -207,30 +220,36 @@ impl Reader<'_> {
             }
             let (prefix, name) = entry(text).map_err(|why| fault(self, why))?;
             let place = self.config.names.len() as u32 + number;
-            self.add(place, prefix, &name)?;
+            self.prefixes.add(prefix, &name, place);
         }
         Ok(())
     }
 }
 
 /// Parses a line `prefix,name`; both may be quoted as in CSV.
-fn entry(line: &str) -> Result<(IpNet, String), String> {
-    let (net, name) = line.split_once(',').ok_or_else(|| {
+fn entry(line: &str) -> Result<(IpNet, Cow<'_, str>), String> {
+    // In such short texts this is faster than `split_once`.
+    let comma = line.bytes().position(|byte| byte == b',').ok_or_else(|| {
         format!("{line:?} is not a prefix and a name: write it like 10.1.0.0/16,office")
     })?;
+    let (net, name) = (&line[..comma], &line[comma + 1..]);
     let net = prefix(net.trim().trim_matches('"'))?;
     let name = name.trim();
     let quoted = name
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'));
     let name = match quoted {
-        Some(inner) => inner.replace("\"\"", "\""),
+        Some(inner) if inner.contains('"') => {
+            let name = inner.replace("\"\"", "\"");
+            return Ok((net, Cow::Owned(network_name(&name)?.to_owned())));
+        }
+        Some(inner) => inner,
         None if name.contains(',') => {
             return Err(format!(
                 "{line:?} has more than a prefix and a name: put quotes around a name with a comma"
             ));
         }
-        None => name.to_owned(),
+        None => name,
     };
-    Ok((net, network_name(&name)?.to_owned()))
+    Ok((net, Cow::Borrowed(network_name(name)?)))
 }

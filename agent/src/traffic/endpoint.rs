@@ -277,7 +277,7 @@ mod tests {
             ("10.1.0.0/16", "lab"),
             ("2001:db8::/32", "office"),
         ] {
-            prefixes.add(prefix.parse().unwrap(), name, 0).unwrap();
+            prefixes.add(prefix.parse().unwrap(), name, 0);
         }
         prefixes.finish()
     }

@@ -97,7 +97,7 @@ mod tests {
         let names = |given: &[(&str, &str)]| {
             let mut prefixes = Prefixes::new(9);
             for (prefix, name) in given {
-                prefixes.add(prefix.parse().unwrap(), name, 0).unwrap();
+                prefixes.add(prefix.parse().unwrap(), name, 0);
             }
             Arc::new(prefixes.finish())
         };
@@ -121,8 +121,8 @@ mod tests {
         for n in 0..255u8 {
             let v4 = format!("10.{n}.0.0/16").parse().unwrap();
             let v6 = format!("fd00:{n:x}::/32").parse().unwrap();
-            prefixes.add(v4, &format!("n{n}"), 0).unwrap();
-            prefixes.add(v6, &format!("n{n}"), 0).unwrap();
+            prefixes.add(v4, &format!("n{n}"), 0);
+            prefixes.add(v6, &format!("n{n}"), 0);
         }
         let names = Arc::new(prefixes.finish());
         let mut groups = Groups::new(Arc::clone(&names));
