@@ -307,7 +307,7 @@ fn top_once(args: &Top, out: &mut impl Write) -> anyhow::Result<()> {
             };
             accuracy.write(out, lists, &numbers)?;
         }
-        report::lists::write(out, lists, &numbers, None)?;
+        report::lists::write(out, lists, &numbers, state.exact, None)?;
         writeln!(out)?;
     }
     Ok(())

@@ -69,16 +69,20 @@ impl Accuracy {
     }
 }
 
-/// Writes all lists as tables, except the one named `hidden`.
+/// Writes all lists as tables, except the one named `hidden`. `exact` says that every pair and
+/// address is counted exactly.
 pub fn write(
     out: &mut impl Write,
     lists: &Lists,
     numbers: &Numbers,
+    exact: bool,
     hidden: Option<&str>,
 ) -> io::Result<()> {
     lists.visit(&mut Tables {
         out,
         numbers,
+        by: lists.by,
+        exact,
         hidden,
     })
 }
@@ -86,6 +90,8 @@ pub fn write(
 struct Tables<'a, W> {
     out: &'a mut W,
     numbers: &'a Numbers,
+    by: By,
+    exact: bool,
     hidden: Option<&'a str>,
 }
 
@@ -111,13 +117,21 @@ impl<W: Write> Visitor for Tables<'_, W> {
                 "  the heaviest that are known; heavier ones may be missing"
             )?;
         }
-        // Bounds for packets and bytes are not written here, but before the lists.
-        let others = list
-            .others_at_most
-            .filter(|most| *most > 0 && !V::HAS_BYTES);
-        let Some(most) = others.map(|most| numbers.units.count(most)) else {
+        // That of pairs is written before the lists.
+        let Some(most) = list.others_at_most.filter(|most| *most > 0) else {
             return Ok(());
         };
+        if V::HAS_BYTES {
+            let most = match self.by {
+                By::Packets => format!("{} packets", numbers.units.count(most)),
+                By::Bytes => numbers.units.bytes(most),
+            };
+            return match self.exact || name.name == "pairs" {
+                true => Ok(()),
+                false => writeln!(out, "  any other {} has {most} at most", name.noun),
+            };
+        }
+        let most = numbers.units.count(most);
         let (noun, counts) = (name.noun, name.counts);
         match list.rows.is_empty() {
             true => writeln!(

@@ -127,7 +127,7 @@ impl CaptureReport {
         } else {
             Some("conversations")
         };
-        lists::write(out, lists, &numbers, hidden)?;
+        lists::write(out, lists, &numbers, self.exact, hidden)?;
         self.write_asked(out, style)?;
         groups::write_protocols(out, &self.protocols, style.units)?;
         groups::write_groups(out, self.groups.as_deref().unwrap_or_default(), style.units)?;

@@ -112,20 +112,20 @@ impl Serialize for BothOrders {
                 name: &'static ListName,
                 list: &List<K, V>,
             ) -> Result<(), M::Error> {
-                let promise = name.promise(self.1);
-                match self.1 {
-                    By::Packets => self.0.serialize_entry(name.report, &list.rows)?,
+                let promise = match self.1 {
                     By::Bytes if !V::HAS_BYTES => return Ok(()),
-                    By::Bytes => {
-                        let name = format!("{}_bytes", name.report);
-                        self.0.serialize_entry(&name, &list.rows)?;
+                    By::Bytes if name.name != "pairs" => {
+                        format!("{}_bytes_others_at_most", name.name)
                     }
-                }
-                // The report has this bound only for pairs and for numbers of peers.
-                match name.name == "pairs" || !V::HAS_BYTES {
-                    true => self.0.serialize_entry(&promise, &list.others_at_most),
-                    false => Ok(()),
-                }
+                    by => name.promise(by),
+                };
+                let suffix = match self.1 {
+                    By::Packets => "",
+                    By::Bytes => "_bytes",
+                };
+                let key = format!("{}{suffix}", name.report);
+                self.0.serialize_entry(&key, &list.rows)?;
+                self.0.serialize_entry(&promise, &list.others_at_most)
             }
         }
         let mut map = serializer.serialize_map(None)?;
@@ -133,9 +133,14 @@ impl Serialize for BothOrders {
             lists.visit(&mut Entries(&mut map, lists.by))?;
         }
         map.serialize_entry("notable", &self.by_packets.notable)?;
-        let incomplete = self.by_packets.incomplete();
-        if !incomplete.is_empty() {
-            map.serialize_entry("incomplete", &incomplete)?;
+        for (key, lists) in [
+            ("incomplete", &self.by_packets),
+            ("incomplete_bytes", &self.by_bytes),
+        ] {
+            let incomplete = lists.incomplete();
+            if !incomplete.is_empty() {
+                map.serialize_entry(key, &incomplete)?;
+            }
         }
         map.end()
     }
