@@ -282,7 +282,7 @@ fn damaged_and_foreign_windows_are_set_aside_with_a_warning() {
     let random: Vec<u8> = (0..5000u32).map(|n| ((n * n) >> 3) as u8).collect();
     let other = ("CRANE_CAPTURE_FILTER", "ip");
     for (content, variable, aside, why) in [
-        (&older, None, "foreign", "another version"),
+        (&older, None, "foreign", "its format is version 01"),
         (&head, None, "bad", "checksum is wrong"),
         (&body, None, "bad", "checksum is wrong"),
         (&longer, None, "bad", "too long"),

@@ -47,6 +47,7 @@
 //! | [`fan`] | the number of peers of each node |
 //! | [`packed`] | layers for real traffic: narrow cells, witnesses, a decoder adapted to the load |
 //! | [`paper`] | layers as in the paper: dense, with learned encoders |
+//! | [`format`] | kind and version at the start of saved states |
 //! | [`weights`], [`device`] | weight files, and the device that the layers run on |
 
 pub mod answer;
@@ -60,6 +61,7 @@ pub mod edge;
 pub mod error;
 pub mod fan;
 pub mod fold;
+pub mod format;
 pub mod layers;
 pub mod memory;
 pub mod name;

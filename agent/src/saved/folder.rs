@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use crane_model::format::other_version;
 
 use super::private;
 use super::settings::Settings;
@@ -26,6 +27,8 @@ const UNFINISHED: &str = ".tmp";
 const KEY: &str = "key";
 const KEY_BEGINS: &[u8; 8] = b"CRANEy01";
 const KEY_FILE: usize = 8 + 16 + 32;
+/// A key file of another version may be longer.
+const MOST_KEY_FILE: u64 = 1 << 10;
 
 /// The state directory, locked by this agent.
 pub struct Folder {
@@ -92,8 +95,7 @@ impl Folder {
             }
         }
         let secret = Key::random_secret()?;
-        let begin = [&KEY_BEGINS[..], &secret].concat();
-        let file = [&begin[..], &checksum(&begin)].concat();
+        let file = key_file(&secret);
         if let Err(error) = replace(&path, &[&file]) {
             tracing::warn!("{}: the key cannot be saved: {error}", path.display());
             self.unwritten_key = Some(file);
@@ -242,11 +244,8 @@ fn read_key(path: &Path) -> io::Result<KeyFile> {
     if let Err(why) = private::check_key(path, &meta) {
         return Ok(KeyFile::Known(why));
     }
-    match small_file::read(path, Size(KEY_FILE as u64)) {
-        Ok(bytes) => Ok(match key_in(&bytes) {
-            Some(secret) => KeyFile::Good(secret),
-            None => KeyFile::Damaged("its checksum is wrong".into()),
-        }),
+    match small_file::read(path, Size(MOST_KEY_FILE)) {
+        Ok(bytes) => Ok(key_in(&bytes).map_or_else(KeyFile::Damaged, KeyFile::Good)),
         // Too long, or not a regular file.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
             Ok(KeyFile::Damaged(error.to_string()))
@@ -255,11 +254,23 @@ fn read_key(path: &Path) -> io::Result<KeyFile> {
     }
 }
 
-/// The secret in the content of a key file. `None` if the file is damaged.
-fn key_in(file: &[u8]) -> Option<[u8; 16]> {
-    let (begin, sum) = file.split_at_checked(KEY_FILE - 32)?;
-    let secret = begin.strip_prefix(KEY_BEGINS)?;
-    (sum == checksum(begin)).then_some(secret)?.try_into().ok()
+/// The content of a key file.
+pub(super) fn key_file(secret: &[u8; 16]) -> Vec<u8> {
+    let begin = [&KEY_BEGINS[..], secret].concat();
+    [&begin[..], &checksum(&begin)].concat()
+}
+
+/// The secret in the content of a key file, or why the file cannot be used.
+pub(super) fn key_in(file: &[u8]) -> Result<[u8; 16], String> {
+    if let Some(why) = other_version(file, KEY_BEGINS) {
+        return Err(why);
+    }
+    let secret = || {
+        let (begin, sum) = file.split_at_checked(KEY_FILE - 32)?;
+        let secret = begin.strip_prefix(KEY_BEGINS)?;
+        (sum == checksum(begin)).then_some(secret)?.try_into().ok()
+    };
+    secret().ok_or_else(|| "its checksum is wrong".into())
 }
 
 /// Replaces a file atomically.
@@ -366,16 +377,18 @@ mod tests {
         for bit in 0..8 * good.len() {
             let mut damaged = good.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(key_in(&damaged), None, "bit {bit}");
+            assert!(key_in(&damaged).is_err(), "bit {bit}");
         }
         for cut in 0..good.len() {
-            assert_eq!(key_in(&good[..cut]), None, "{cut} bytes");
+            assert!(key_in(&good[..cut]).is_err(), "{cut} bytes");
         }
         fs::write(&path, b"x").unwrap();
         assert!(key().secret != first.secret);
         assert_eq!(fs::read(folder.path().join("key.bad")).unwrap(), b"x");
-        fs::write(&path, vec![0; 2 * good.len()]).unwrap();
-        assert!(key().secret != first.secret, "a key file that is too long");
+        for length in [2 * good.len(), 2 * MOST_KEY_FILE as usize] {
+            fs::write(&path, vec![0; length]).unwrap();
+            assert!(key().secret != first.secret, "a key file that is too long");
+        }
         fs::write(&path, &good).unwrap();
         assert!(key().secret == first.secret);
     }

@@ -21,4 +21,6 @@ pub mod window;
 pub mod writer;
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod tests;

@@ -19,9 +19,9 @@ use crate::traffic::protocol::Protocol;
 use crate::traffic::service::Service;
 use crate::traffic::slot::Slot;
 
-const NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(super) const NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-struct Made {
+pub(super) struct Made {
     blueprint: Blueprint,
     budget: Budget,
 }
@@ -33,18 +33,22 @@ impl Made {
             memory: Size(200 << 10),
             ..Default::default()
         };
-        let blueprint = Blueprint::new(&config, Secret::from_seed(1)).unwrap();
-        let budget = Budget::new(&config, 1, 2, blueprint.least()).unwrap();
+        Self::of(&config, Secret::from_seed(1))
+    }
+
+    pub(super) fn of(config: &config::Sketch, secret: Secret) -> Self {
+        let blueprint = Blueprint::new(config, secret).unwrap();
+        let budget = Budget::new(config, 1, 2, blueprint.least()).unwrap();
         Self { blueprint, budget }
     }
 
-    fn empty(&self) -> Sketches {
+    pub(super) fn empty(&self) -> Sketches {
         let sampling = Sampling::new(1, Arc::default(), 0);
         self.blueprint.build(&self.budget, 7, sampling).unwrap()
     }
 
     /// Stores packets of this number of pairs of IPv4 and IPv6 addresses.
-    fn fill(&self, sketches: &mut Sketches, pairs: u32) {
+    pub(super) fn fill(&self, sketches: &mut Sketches, pairs: u32) {
         let mut slots = Vec::new();
         for n in 0..pairs {
             let pair = match n % 3 {

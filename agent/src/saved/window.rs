@@ -3,14 +3,13 @@
 //! The head has its own checksum and contains that of the sketches, so that it can be checked
 //! without reading the sketches whether a file can be used.
 
+use crane_model::format::other_version;
 use sha2::{Digest, Sha256};
 
 use super::settings::Settings;
 use crate::sketches::parts::{put, put_part, take, take_part};
 
-/// The first bytes of every version.
-const KIND: &[u8; 6] = b"CRANEw";
-const VERSION: &[u8; 2] = b"02";
+const MAGIC: &[u8; 8] = b"CRANEw02";
 /// Kind, version and length of the head.
 const FIXED: usize = 8 + 8;
 /// Maximum size of the head: a name, settings with a filter, and some numbers.
@@ -90,7 +89,7 @@ impl SavedWindow {
         }
         put(&mut head, body.len() as u64);
         head.extend(checksum(body));
-        let mut file = [&KIND[..], VERSION].concat();
+        let mut file = MAGIC.to_vec();
         put_part(&mut file, &head);
         file.extend(checksum(&head));
         file
@@ -112,17 +111,12 @@ impl Head {
     /// Reads the head from the first bytes of a file.
     pub fn read(file: &[u8]) -> Result<Self, Unusable> {
         const BREAKS_OFF: Unusable = Unusable::Bad("it breaks off");
-        let Some((start, mut rest)) = file.split_at_checked(KIND.len() + VERSION.len()) else {
-            return Err(BREAKS_OFF);
-        };
-        let Some(version) = start.strip_prefix(KIND) else {
-            return Err(Unusable::Bad("it does not begin like a window"));
-        };
-        if version != VERSION {
-            let version = String::from_utf8_lossy(version).into_owned();
-            return Err(Unusable::Foreign(format!(
-                "it is of another version of the agent ({version:?})"
-            )));
+        let (start, mut rest) = file.split_at_checked(MAGIC.len()).ok_or(BREAKS_OFF)?;
+        if start != MAGIC {
+            return Err(match other_version(start, MAGIC) {
+                Some(why) => Unusable::Foreign(why),
+                None => Unusable::Bad("it does not begin like a window"),
+            });
         }
         let head = take_part(&mut rest).filter(|head| head.len() <= MOST_HEAD);
         let head = head.ok_or(BREAKS_OFF)?;
@@ -208,10 +202,6 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(Head::read(&damaged).is_err(), "bit {bit}");
         }
-        let mut older = file;
-        older[6..8].copy_from_slice(b"01");
-        let reason = Head::read(&older);
-        assert!(matches!(reason, Err(Unusable::Foreign(why)) if why.contains("another version")));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! either all names with their totals, or witnesses, crown, sample and layers.
 
 use super::{Layered, Store};
+use crate::format::strip_magic;
 use crate::name::{AnyName, Narrow, Wide};
 use crate::sample::Sample;
 use crate::sizes::PacketSizes;
@@ -75,10 +76,7 @@ impl Crane {
     /// Continues from a saved state. If the state does not fit, an error is returned and
     /// the sketch is unchanged.
     pub fn load_state(&mut self, state: &[u8]) -> Result<()> {
-        let Some(mut rest) = state.strip_prefix(MAGIC) else {
-            return fault("it does not start like the state of a sketch");
-        };
-        let rest = &mut rest;
+        let rest = &mut strip_magic(state, MAGIC, "the state of a sketch")?;
         if number(rest)? != self.codes.check() {
             return fault("it was made with another seed");
         }

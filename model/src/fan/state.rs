@@ -4,6 +4,7 @@ use super::candidates::{Candidate, Candidates};
 use super::growth::{FIRST, shape};
 use super::levels::Levels;
 use super::{Content, Fan, LEAST, pairs};
+use crate::format::strip_magic;
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"CRANEf02";
@@ -29,9 +30,7 @@ impl Fan {
     /// the fan is unchanged.
     pub fn load_state(&mut self, state: &[u8]) -> Result<()> {
         let fault = |what: &str| Err(Error::State(what.into()));
-        let Some(state) = state.strip_prefix(MAGIC) else {
-            return fault("it does not start like the state of a fan");
-        };
+        let state = strip_magic(state, MAGIC, "the state of a fan")?;
         let (numbers, rest) = state.as_chunks::<8>();
         let numbers: Vec<u64> = numbers.iter().copied().map(u64::from_le_bytes).collect();
         let [check, kind, bytes, numbers @ ..] = &numbers[..] else {

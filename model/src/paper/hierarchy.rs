@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use crate::fold::fold;
+use crate::format::strip_magic;
 use crate::layers::Load;
 use crate::paper::batch::{LayerObserver, store_batch};
 use crate::paper::encoder::CODE;
@@ -297,11 +298,9 @@ impl<X: Executor> Sketch for Hierarchy<X> {
 
     fn load_state(&mut self, state: &[u8]) -> Result<()> {
         let fault = |what: &str| Err(Error::State(what.into()));
-        let Some((count, cells)) = state
-            .strip_prefix(STATE_MAGIC)
-            .and_then(|rest| rest.split_first_chunk::<4>())
-        else {
-            return fault("it does not start like a state of the paper profile");
+        let rest = strip_magic(state, STATE_MAGIC, "a state of the paper profile")?;
+        let Some((count, cells)) = rest.split_first_chunk::<4>() else {
+            return fault("it breaks off");
         };
         let layers = u32::from_le_bytes(*count) as usize;
         if layers == 0 || layers > self.settings.max_layers {
