@@ -160,7 +160,8 @@ pub struct Replay {
     /// Also count exactly, and show the error of the sketch.
     #[arg(long)]
     pub verify: bool,
-    /// Threads to use at most. The answers do not depend on it. Default: the number of cores.
+    /// Cores to use. With 1, one thread decodes and one stores; with 2 or more, a third reads
+    /// ahead and a fourth stores addresses and services. The answers are the same. Default: all.
     #[arg(short, long, value_name = "N", value_parser = count)]
     pub jobs: Option<NonZero<usize>>,
     /// Decode only, to measure the cost of the sketch.
