@@ -238,6 +238,12 @@ impl Lists {
 }
 
 impl ListName {
+    /// Says that no key of the list stands out, and how much each has at most.
+    pub fn none_stands_out(&self, most: &str) -> String {
+        let (noun, counts) = (self.noun, self.counts);
+        format!("no {noun} stands out; none has more than {most} {counts}")
+    }
+
     /// Key in JSON of the upper bound for all other keys.
     pub fn promise(&self, by: By) -> String {
         match (self.name, by) {
