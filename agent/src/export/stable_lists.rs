@@ -58,7 +58,7 @@ fn follow(before: &Lists, mut now: Lists, top: usize) -> Lists {
     }
     keep(&before.fan_out, &mut now.fan_out, top, by);
     keep(&before.fan_in, &mut now.fan_in, top, by);
-    now.keep_listed_notable();
+    now.notable.truncate(2 * top);
     now
 }
 

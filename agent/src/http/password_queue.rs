@@ -1,11 +1,17 @@
 //! The queue of passwords that wait to be checked.
 //!
 //! Wrong passwords are counted by address. The next to be checked is a password of the address
-//! with the fewest recent wrong ones, and addresses take turns. An address has few places in the
-//! queue; if the queue is full, the password that would be checked last is refused. So
-//! clients that guess passwords wait for each other, and the first password of another client waits
-//! for at most one check and the pause after it.
+//! with the fewest recent wrong ones, and addresses take turns; among addresses with equally few
+//! wrong passwords the latest request is checked first. An address has few places in the queue; if
+//! the queue is full, the request that would be checked last is refused: of those from addresses
+//! with the most wrong passwords the one that has waited longest.
+//!
+//! So clients that guess passwords wait for each other. The first password of another client always
+//! gets a place and waits for at most one check and the pause after it, unless requests of further
+//! addresses without a wrong password arrive meanwhile: these are checked before it, and only
+//! [`MOST`] of them can take its place.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -21,7 +27,7 @@ const MOST_COUNTED: usize = 4096;
 
 /// Requests that wait for a password check.
 pub struct PasswordQueue<T> {
-    /// In order of arrival.
+    /// In the order of arrival.
     waiting: Vec<(IpAddr, T)>,
     wrong: HashMap<IpAddr, Wrong>,
 }
@@ -88,13 +94,14 @@ impl<T> PasswordQueue<T> {
     }
 
     /// The sort key of each waiting request: wrong passwords of its address, its position among
-    /// the requests of its address, its position among all.
-    fn turns(&self, now: Instant) -> Vec<(u32, usize, usize)> {
+    /// the requests of its address, its position among all, the latest first. If the earliest were
+    /// first, addresses that send one password each could hold all places.
+    fn turns(&self, now: Instant) -> Vec<(u32, usize, Reverse<usize>)> {
         let mut before: HashMap<IpAddr, usize> = HashMap::new();
         let turn = |(at, (peer, _)): (usize, &(IpAddr, T))| {
             let of_peer = before.entry(*peer).or_default();
             *of_peer += 1;
-            (self.wrong_of(*peer, now), *of_peer, at)
+            (self.wrong_of(*peer, now), *of_peer, Reverse(at))
         };
         self.waiting.iter().enumerate().map(turn).collect()
     }
@@ -158,14 +165,16 @@ mod tests {
             order.push(of);
             queue.was_wrong(from, now);
         }
-        assert_eq!(order, [3, 4, 2, 3, 1, 2, 3, 1]);
+        assert_eq!(order, [4, 3, 3, 2, 3, 2, 1, 1]);
         // Wrong passwords no longer count after a while, or after a right one.
-        for of in [1, 4] {
-            push(&mut queue, of, now).unwrap();
+        for (time, first, second) in [(now, 4, 1), (now + COUNTED_FOR, 1, 4)] {
+            for of in [4, 1] {
+                push(&mut queue, of, now).unwrap();
+            }
+            assert_eq!(queue.next(time).unwrap().1, first);
+            assert_eq!(queue.next(time).unwrap().1, second);
         }
-        assert_eq!(queue.next(now).unwrap().1, 4);
         push(&mut queue, 4, now).unwrap();
-        assert_eq!(queue.next(now + COUNTED_FOR).unwrap().1, 1);
         queue.was_right(peer(1));
         push(&mut queue, 1, now).unwrap();
         assert_eq!(queue.next(now).unwrap().1, 1);
@@ -191,15 +200,31 @@ mod tests {
         for of in 100..100 + MOST as u16 {
             push(&mut queue, of, now).unwrap();
         }
-        assert_eq!(
-            push(&mut queue, 700, now),
-            Err(Full::All),
-            "all others are checked earlier"
-        );
         assert!(queue.waiting.iter().all(|(_, of)| *of >= 100));
+        assert_eq!(
+            push(&mut queue, 100, now),
+            Err(Full::All),
+            "its address already has a place, and all others have one"
+        );
         let gone = |of: &u16| *of != 100;
         queue.push(peer(700), 700, gone, now).unwrap();
         assert_eq!(queue.waiting.len(), MOST);
+    }
+
+    /// Each guess comes from another address, so that none has a counted wrong password.
+    #[test]
+    fn a_first_password_is_checked_next_though_all_places_are_held_by_new_addresses() {
+        let (mut queue, now) = (PasswordQueue::default(), Instant::now());
+        for of in 0..90 {
+            push(&mut queue, of, now).unwrap();
+        }
+        let waits: Vec<u16> = queue.waiting.iter().map(|(_, of)| *of).collect();
+        let latest: Vec<u16> = (90 - MOST as u16..90).collect();
+        assert_eq!(waits, latest, "the longest waiting were refused");
+        push(&mut queue, 500, now).unwrap();
+        assert_eq!(queue.waiting.len(), MOST);
+        assert_eq!(queue.next(now).unwrap().1, 500);
+        assert_eq!(queue.next(now).unwrap().1, 89);
     }
 
     #[test]

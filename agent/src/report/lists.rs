@@ -134,10 +134,7 @@ impl<W: Write> Visitor for Tables<'_, W> {
         let most = numbers.units.count(most);
         let (noun, counts) = (name.noun, name.counts);
         match list.rows.is_empty() {
-            true => writeln!(
-                out,
-                "\n  {title}: no {noun} stands out; none has more than {most} {counts}"
-            ),
+            true => writeln!(out, "\n  {title}: {}", name.none_stands_out(&most)),
             false => writeln!(out, "  any other {noun} has {most} {counts} at most"),
         }
     }

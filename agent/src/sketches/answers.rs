@@ -61,7 +61,11 @@ impl Sketches {
     }
 
     /// Traffic of an address by the sketch of addresses alone, which is faster for lists.
-    fn rough_address(&self, ip: IpAddr, direction: Direction) -> crane_model::Result<Flow<IpAddr>> {
+    pub(super) fn rough_address(
+        &self,
+        ip: IpAddr,
+        direction: Direction,
+    ) -> crane_model::Result<Flow<IpAddr>> {
         let [crane, _] = self.nodes(direction);
         stored(crane, node_name(ip), ip)
     }
@@ -111,14 +115,23 @@ impl Sketches {
         flow.ok().map(|flow| flow.packets)
     }
 
-    pub(super) fn seen_peers(&self, node: IpAddr, direction: Direction) -> Peers {
+    fn seen_peers(&self, node: IpAddr, direction: Direction) -> Peers {
         // If all pairs are known by name, the number of peers is exact.
         if self.pairs.is_exact() {
             return Peers::exactly(ends::one(&self.pairs, node, direction).peers);
         }
-        let peers = self.fans.peers(node, direction);
-        let name = node_name(node);
-        let peers = peers.within(self.limits(direction, Some(name)).of(name));
+        let limits = self.limits(direction, Some(node_name(node)));
+        self.estimated_peers(node, direction, &limits)
+    }
+
+    /// The number of peers if not all pairs are known by name. `limits` are those of the direction.
+    pub(super) fn estimated_peers(
+        &self,
+        node: IpAddr,
+        direction: Direction,
+        limits: &Limits<'_>,
+    ) -> Peers {
+        let peers = self.fans.peers(node, direction, limits);
         self.limited_by_packets(peers, node, direction)
     }
 
@@ -131,7 +144,7 @@ impl Sketches {
     }
 
     /// Limits for all nodes, or for `only` one.
-    fn limits(&self, direction: Direction, only: Option<AnyName>) -> Limits<'_> {
+    pub(super) fn limits(&self, direction: Direction, only: Option<AnyName>) -> Limits<'_> {
         let nodes = self.nodes(direction);
         let one_in = self.sampling.one_in();
         Limits::new(&self.pairs, nodes, one_in, direction, only)
@@ -140,6 +153,7 @@ impl Sketches {
     /// The `top` nodes with the most peers in each direction, as far as they stand out from others.
     pub fn largest_fans(&self, top: usize) -> FanLists {
         let longer = top.max(DECIDED);
+        let mut notable = Vec::new();
         let [out, into] = [Direction::Out, Direction::Into].map(|direction| {
             let mut list = match self.pairs.is_exact() {
                 true => fans::counted(&self.pairs, longer, direction),
@@ -148,13 +162,13 @@ impl Sketches {
             for node in &mut list.nodes {
                 node.peers = self.with_unseen(node.peers, node.ip, direction);
             }
+            // In a sample the bound is one for the peers that were seen.
+            notable.extend(self.notable(&list, direction));
             if self.sampling.is_sampled() {
                 list.others_at_most = None;
             }
             list
         });
-        let mut notable = self.notable(&out, Direction::Out);
-        notable.extend(self.notable(&into, Direction::Into));
         notable.sort_by_key(|notable| Reverse(notable.node.peers.peers));
         let mut lists = FanLists { out, into, notable };
         lists.shorten(top);

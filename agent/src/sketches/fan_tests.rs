@@ -11,7 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::*;
 use crate::config::size::Size;
-use crate::sketches::fan_lists::{FanList, NotableKind};
+use crate::sketches::fan_lists::{FanList, Notable, NotableKind};
 use crate::sketches::fans::Direction;
 use crate::traffic::batch::Batch;
 use crate::traffic::edge::Edge;
@@ -241,6 +241,12 @@ fn intervals_and_upper_bounds_of_fan_lists_hold_for_many_streams() {
             ordinary(200_000, seed)
         }),
         judge("ordinary", seeds(3), MIB / 2, |seed| ordinary(20_000, seed)),
+        judge("permutation", seeds(2), 4 * MIB, |seed| {
+            permutation(300_000, seed)
+        }),
+        judge("permutation", seeds(3), MIB / 2, |seed| {
+            permutation(40_000, seed)
+        }),
     ];
     for seen in all {
         assert!(10 * seen.held >= 9 * seen.rows, "{seen:?}");
@@ -340,5 +346,85 @@ fn a_scanner_with_a_bulk_flow_is_still_a_scan() {
         let lists = store(&stream, 2 * MIB, 1).largest_fans(TOP);
         assert_eq!(lists.notable.len(), 1);
         assert_eq!(lists.notable[0].kind, NotableKind::Scan, "{pairs} pairs");
+    }
+}
+
+/// 2,000 random pairs, and packets of `sources` to `many` random destinations each.
+fn beside_few(sources: u32, many: usize, packets: usize) -> Stream {
+    let mut rng = rng(1);
+    let mut stream: Stream = (0..2000).map(|_| rng.random()).collect();
+    for n in 0..sources {
+        let destinations: Vec<u32> = (0..many).map(|_| rng.random()).collect();
+        let sent = destinations.repeat(packets);
+        stream.extend(sent.into_iter().map(|to| (0x0a42_0000 + n, to)));
+    }
+    shuffle(&mut stream, &mut rng);
+    stream
+}
+
+/// Scanners are not compared with each other.
+#[test]
+fn many_scanners_alike_are_notable() {
+    for (sources, memory) in [
+        (10, 32 * MIB),
+        (12, 32 * MIB),
+        (40, 32 * MIB),
+        (12, 2 * MIB),
+        (40, 2 * MIB),
+        (150, 4 * MIB),
+    ] {
+        let sketches = store(&beside_few(sources, 2000, 1), memory, 1);
+        let notable = sketches.largest_fans(TOP).notable;
+        let of = format!("{sources} in {memory}, exact: {}", sketches.is_exact());
+        assert_eq!(notable.len(), (sources as usize).min(2 * TOP), "{of}");
+        let is_scan = |one: &Notable| {
+            let IpAddr::V4(ip) = one.node.ip else {
+                return false;
+            };
+            one.kind == NotableKind::Scan && ip.octets()[..2] == [10, 66]
+        };
+        assert!(notable.iter().all(is_scan), "{of}: {notable:?}");
+        assert!(notable.is_sorted_by_key(|one| std::cmp::Reverse(one.node.peers.peers)));
+    }
+}
+
+/// Many large senders are not called scanners, and traffic without large differences neither.
+#[test]
+fn ordinary_addresses_are_not_notable_although_many_are_alike() {
+    let mut answered = beside_few(30, 500, 1);
+    answered.extend(answered.clone().iter().map(|(src, dst)| (*dst, *src)));
+    let streams = [
+        ("five packets each", beside_few(30, 500, 5)),
+        ("answered", answered),
+        ("gradual", ordinary(200_000, 1)),
+        ("scaled", ordinary(20_000, 1).repeat(2)),
+        ("forged", forged(300_000, 1)),
+    ];
+    for (kind, stream) in streams {
+        for memory in [2 * MIB, 32 * MIB] {
+            let lists = store(&stream, memory, 1).largest_fans(TOP);
+            assert_eq!(lists.notable, [], "{kind} in {memory}");
+        }
+    }
+}
+
+/// The number of rows does not decide what is notable.
+#[test]
+fn a_scan_is_notable_also_if_servers_take_all_rows() {
+    let mut stream = with_scan(Stream::new(), 1000);
+    for server in 0..5 {
+        let address = 0x0a00_0000 + server;
+        for n in 0..2000 {
+            let client = 0xc633_0000 + n;
+            stream.extend([(address, client), (client, address)]);
+        }
+    }
+    let sketches = store(&stream, 32 * MIB, 1);
+    assert!(sketches.is_exact());
+    for top in [1, 3, TOP, 200] {
+        let lists = sketches.largest_fans(top);
+        assert_eq!(lists.notable.len(), 1, "{top}");
+        assert_eq!(lists.notable[0].kind, NotableKind::Scan);
+        assert_eq!(lists.notable[0].node.ip, IpAddr::from([10, 66, 0, 1]));
     }
 }

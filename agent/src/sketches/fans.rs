@@ -73,10 +73,11 @@ impl Fans {
         }
     }
 
-    /// Number of peers of a node in one direction.
-    pub fn peers(&self, node: IpAddr, direction: Direction) -> Peers {
-        let id = self.id(&node_name(node));
-        self.fan(direction).answer(id)
+    /// Number of peers of a node in one direction. `limits` are those of this direction.
+    pub fn peers(&self, node: IpAddr, direction: Direction, limits: &Limits<'_>) -> Peers {
+        let name = node_name(node);
+        let fan = self.fan(direction);
+        fan.answer_within(self.id(&name), limits.of(name))
     }
 
     /// The `count` largest nodes of one direction. `limits` are the bounds that follow from

@@ -99,7 +99,11 @@ fn about_opened(state: &State) -> Vec<String> {
 fn why_empty(state: &State) -> Vec<String> {
     let filter = &state.filter;
     match (filter.is_empty(), state.opened.last()) {
-        (true, None) => vec![state.tab.why_empty().into()],
+        (true, None) => {
+            let update = state.update.as_ref();
+            let why = update.map(|update| state.tab.why_empty(update, state.units));
+            why.into_iter().collect()
+        }
         (true, Some(opened)) => match state.details() {
             Some(Ok(_)) => vec![opened.why_empty().into()],
             Some(Err(_)) | None => Vec::new(),

@@ -81,14 +81,19 @@ impl Tab {
     }
 
     /// Why the table is empty.
-    pub fn why_empty(self) -> &'static str {
+    pub fn why_empty(self, update: &Update, units: Units) -> String {
         match self {
             tab if tab.is_of_asns() => {
-                "no packets in this window yet, or lookup.asn has none of their addresses"
+                "no packets in this window yet, or lookup.asn has none of their addresses".into()
             }
-            Self::Groups => "no networks have names: [[names]] in the configuration gives them",
-            Self::Interfaces => "the agent has no interface yet",
-            Self::List(_) => "no packets in this window yet, or no address stands out",
+            Self::Groups => {
+                "no networks have names: [[names]] in the configuration gives them".into()
+            }
+            Self::Interfaces => "the agent has no interface yet".into(),
+            Self::List(place) => match most_peers(&LISTS[place], update) {
+                Some(most) => LISTS[place].none_stands_out(&units.count(most)),
+                None => "no packets in this window yet, or no address stands out".into(),
+            },
         }
     }
 
@@ -148,6 +153,33 @@ fn list(place: usize, hitters: &InterfaceHitters, by: By, units: Units) -> Table
     };
     let Ok(()) = hitters.lists.visit(&mut picked);
     picked.table
+}
+
+/// The number of peers that no address exceeds on any of the interfaces, if this is an empty list
+/// of addresses by peers and the number is known.
+fn most_peers(name: &'static ListName, update: &Update) -> Option<u64> {
+    struct Bound(&'static ListName, Option<u64>);
+    impl Visitor for Bound {
+        type Error = std::convert::Infallible;
+
+        fn visit<K: Key, V: Value>(
+            &mut self,
+            name: &'static ListName,
+            list: &List<K, V>,
+        ) -> Result<(), Self::Error> {
+            if name == self.0 && !V::HAS_BYTES {
+                self.1 = list.others_at_most;
+            }
+            Ok(())
+        }
+    }
+    let bounds = update.hitters.iter().map(|hitters| {
+        let mut bound = Bound(name, None);
+        let Ok(()) = hitters.lists.visit(&mut bound);
+        bound.1
+    });
+    let bounds: Option<Vec<u64>> = bounds.collect();
+    bounds?.into_iter().max().filter(|most| *most > 0)
 }
 
 /// Makes the table of one list.

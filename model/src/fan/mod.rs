@@ -97,14 +97,19 @@ impl Peers {
         }
     }
 
-    /// Moves the numbers into guaranteed bounds.
+    /// Moves the numbers into guaranteed bounds. An interval that lies below them keeps its
+    /// width, because the number is not known any better than before.
     pub fn within(self, bounds: PeerBounds) -> Self {
         let PeerBounds { at_least, at_most } = bounds;
         let at_least = at_least.min(at_most);
+        let high = match self.high < at_least {
+            true => at_least.saturating_add(self.high - self.low),
+            false => self.high,
+        };
         Self {
             peers: self.peers.clamp(at_least, at_most),
             low: self.low.clamp(at_least, at_most),
-            high: self.high.clamp(at_least, at_most),
+            high: high.clamp(at_least, at_most),
             exact: self.exact,
         }
     }
@@ -322,22 +327,28 @@ impl Fan {
 
     /// The number of peers of the node with this id.
     pub fn answer(&self, id: u64) -> Peers {
+        self.answer_within(id, PeerBounds::UNBOUNDED)
+    }
+
+    /// The number of peers of the node with this id, with guaranteed bounds.
+    pub fn answer_within(&self, id: u64, bounds: PeerBounds) -> Peers {
         let tag = tag(id);
         match &self.content {
             Content::Pairs(_) => {
                 let mine = pairs::all(&self.words).filter(|tags| tags.node == tag);
-                Peers::counted(mine.count() as u64)
+                Peers::counted(mine.count() as u64).within(bounds)
             }
             Content::Bits(levels) => {
                 let peers = levels.peers(&self.words, tag);
-                match peers.stands_out() {
-                    true => peers,
-                    // The same upper bound as for nodes that are not in a list.
-                    false => peers.within(PeerBounds {
-                        at_least: 0,
-                        at_most: levels.most_undetected(),
-                    }),
+                let undetected = levels.most_undetected();
+                if peers.stands_out() || bounds.at_least > undetected {
+                    return peers.within(bounds);
                 }
+                // The same upper bound as for nodes that are not in a list.
+                peers.within(PeerBounds {
+                    at_most: bounds.at_most.min(undetected),
+                    ..bounds
+                })
             }
         }
     }

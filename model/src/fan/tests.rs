@@ -392,3 +392,22 @@ fn the_smallest_memory_is_enough_when_the_pool_is_empty() {
     assert_eq!(pool.free(), 20 << 10);
     assert!(Fan::growing(Allowance::new(LEAST - 1, 1 << 20, &pool), &secret).is_err());
 }
+
+#[test]
+fn an_interval_below_the_guaranteed_bounds_keeps_its_width() {
+    let estimate = Peers {
+        peers: 12,
+        low: 0,
+        high: 40,
+        exact: false,
+    };
+    let within = |at_least, at_most| {
+        let peers = estimate.within(PeerBounds { at_least, at_most });
+        (peers.low, peers.peers, peers.high)
+    };
+    assert_eq!(within(100, 1000), (100, 100, 140));
+    assert_eq!(within(100, 120), (100, 100, 120));
+    assert_eq!(within(100, 100), (100, 100, 100));
+    assert_eq!(within(30, 1000), (30, 30, 40), "a part is possible");
+    assert_eq!(within(0, 10), (0, 10, 10));
+}

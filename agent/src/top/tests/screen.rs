@@ -1,6 +1,8 @@
 //! Scrolling, rates, several interfaces, filters that match no row, and the mouse.
 
 use super::*;
+use crate::top::tabs::Tab;
+use crate::window::lists::LISTS;
 
 /// Takes an answer with `count` rows with rates.
 fn many(state: &mut State, count: u64) {
@@ -201,4 +203,30 @@ fn the_wheel_scrolls_and_a_click_selects_and_opens() {
     mouse(&mut state, click, 10);
     let ip = "10.1.0.1".parse().ok();
     assert_eq!(state.request().opened, ip.map(Opened::Node));
+}
+
+/// The same sentence as in the report.
+#[test]
+fn an_empty_list_of_peers_says_how_many_no_address_exceeds() {
+    let mut state = state();
+    let at = LISTS.iter().position(|list| list.name == "fan_in").unwrap();
+    state.tab = Tab::at(at).unwrap();
+    let mut shown = |bounds: &[Option<u64>]| {
+        let mut update = update(state.request(), [500, 400]);
+        let of = |bound: &Option<u64>| {
+            let lists = json!({"interface": "eth0", "window": "current",
+                "fan_in_others_at_most": bound});
+            serde_json::from_value(with(lists, window())).unwrap()
+        };
+        update.hitters = bounds.iter().map(of).collect();
+        state.receive(Ok(update));
+        screen(&mut state)
+    };
+    let known = shown(&[Some(23)]);
+    let words = "no address stands out; none has more than 23 sources";
+    assert!(known.contains(words), "{known}");
+    // If packets are sampled there is no bound.
+    let unknown = shown(&[None]);
+    let words = "no packets in this window yet, or no address stands out";
+    assert!(unknown.contains(words), "{unknown}");
 }

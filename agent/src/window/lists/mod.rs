@@ -120,7 +120,8 @@ pub struct Lists {
     pub fan_out: List<AddressKey, PeerEstimate>,
     /// Addresses that receive from the most peers.
     pub fan_in: List<AddressKey, PeerEstimate>,
-    /// Notable addresses of the last two lists.
+    /// Notable addresses, those with the most peers first: at most twice as many as a list has
+    /// rows. Some may have no row.
     pub notable: Vec<Notable>,
 }
 
@@ -207,14 +208,7 @@ impl Lists {
         }
         self.fan_out.truncate(top, by);
         self.fan_in.truncate(top, by);
-        self.keep_listed_notable();
-    }
-
-    /// Keeps the notable addresses that are listed.
-    pub fn keep_listed_notable(&mut self) {
-        let fans = || self.fan_out.rows.iter().chain(&self.fan_in.rows);
-        let is_listed = |one: &Notable| fans().any(|row| row.key.is_same(&one.row.key));
-        self.notable.retain(is_listed);
+        self.notable.truncate(2 * top);
     }
 
     /// Names of the lists in which heavier keys may be missing.
@@ -238,6 +232,12 @@ impl Lists {
 }
 
 impl ListName {
+    /// Says that no key of the list stands out, and how much each has at most.
+    pub fn none_stands_out(&self, most: &str) -> String {
+        let (noun, counts) = (self.noun, self.counts);
+        format!("no {noun} stands out; none has more than {most} {counts}")
+    }
+
     /// Key in JSON of the upper bound for all other keys.
     pub fn promise(&self, by: By) -> String {
         match (self.name, by) {
