@@ -28,7 +28,7 @@ impl Kind {
 
 /// Every column, in the order of CSV. A new version of the agent may add columns at the end of a
 /// group; the meaning of a column never changes.
-pub static COLUMNS: [(&str, Kind); 81] = [
+pub static COLUMNS: [(&str, Kind); 82] = [
     // The list and the window of the line.
     ("list", Kind::Text),
     ("host", Kind::Text),
@@ -80,6 +80,8 @@ pub static COLUMNS: [(&str, Kind); 81] = [
     ("service_protocol", Kind::Text),
     ("service_port", Kind::Integer),
     ("kind", Kind::Text),
+    // The services that a question is about.
+    ("service", Kind::Text),
     // Numbers.
     ("packets", Kind::Integer),
     ("low", Kind::Integer),
