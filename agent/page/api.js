@@ -53,8 +53,8 @@ const agent = {
     const answer = await ask('node', { ip, interface: name, window, by, top: 20, services: true, rates: true });
     return { name: answer.name, known: knownText(answer), ...answer.interfaces[0] };
   },
-  async flow(src, dst, service, name, window) {
-    const answer = await ask('flow', { src, dst, service, both: true, services: true, interface: name, window });
+  async flow(src, dst, service, name, window, by) {
+    const answer = await ask('flow', { src, dst, service, both: true, services: true, by, interface: name, window });
     const found = answer.interfaces[0];
     const known = [knownText(answer, 'src_'), knownText(answer, 'dst_')].filter(Boolean).join(' → ');
     return found && { names: [answer.src_name, answer.dst_name], known, ...found };

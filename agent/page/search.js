@@ -109,7 +109,7 @@ class Found {
     const ask = (which) => {
       if (asked.kind === 'node') return source.node(asked.ip, view.interface, which, view.by);
       if (asked.kind === 'service') return source.service(asked.service, view.interface, which, view.by);
-      return source.flow(asked.src, asked.dst, asked.service, view.interface, which);
+      return source.flow(asked.src, asked.dst, asked.service, view.interface, which, view.by);
     };
     const now = await ask(view.which);
     const windows = this.windows(asked, view);

@@ -155,11 +155,34 @@ fn a_running_agent_answers_queries_about_services() {
     assert_eq!(pairs[0]["packets"], 40);
     assert_eq!(pairs[0]["src"], a.to_string());
     assert_eq!(pairs[1]["packets"], 7);
+    // The main service of the first pair is udp/4444.
+    assert!(pairs[0]["service"].is_null(), "{}", pairs[0]);
     assert!(heaviest["others_at_most"].as_u64().unwrap() >= 1);
     let node = ask(&format!("/api/v1/node?ip={b}&services=true")).1;
     let node = &node["interfaces"][0]["services"];
     assert_eq!(node["received"][0]["port"], 4444);
     assert_eq!(node["sent"], json!([]));
+    for (answer, path) in [
+        (
+            "/services",
+            format!("flow?src={a}&dst=*&services=true&by=bytes"),
+        ),
+        (
+            "/services/received",
+            format!("node?ip={b}&services=true&by=bytes"),
+        ),
+    ] {
+        let answer = ask(&format!("/api/v1/{path}")).1["interfaces"][0]
+            .pointer(answer)
+            .cloned();
+        let rows = answer.unwrap();
+        let bytes = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["bytes"].as_u64().unwrap());
+        assert!(bytes.rev().is_sorted(), "{rows}");
+    }
 
     for (rest, says) in [
         ("port=70000", "0 to 65535"),
@@ -204,6 +227,24 @@ fn a_running_agent_answers_queries_about_services() {
     );
     let shown = text(&["--service", "tcp/443"]);
     assert!(shown.contains("tcp/443") && shown.contains(&src), "{shown}");
+    assert!(
+        shown.contains("pairs by bytes") && !shown.contains("4444"),
+        "{shown}"
+    );
+    let shown = text(&["--service", "tcp/443", "--sort", "packets"]);
+    assert!(shown.contains("pairs by packets"), "{shown}");
+    let shown = text(&["--service", "tcp/443", "--format", "csv"]);
+    let lines: Vec<&str> = shown.lines().skip(1).collect();
+    assert!(
+        lines[0].starts_with("service,") && lines[1].starts_with("pairs_of_service,"),
+        "{shown}"
+    );
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.contains("tcp/443") && line.contains(",tcp,443,")),
+        "{shown}"
+    );
     let shown = text(&["--node", &dst]);
     assert!(shown.contains("udp/4444"), "{shown}");
     for (args, says) in [

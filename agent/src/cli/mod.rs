@@ -240,6 +240,9 @@ pub struct Query {
     /// The same for a service: tcp/443, a name like https, or a protocol like icmp.
     #[arg(long, value_name = "SERVICE", conflicts_with_all = ["node", "port"])]
     pub service: Option<ServiceFilter>,
+    /// Order of pairs and services: packets or bytes. Default: bytes in tables, packets in JSON.
+    #[arg(long, value_enum)]
+    pub sort: Option<By>,
     #[command(flatten)]
     pub ask: Ask,
 }

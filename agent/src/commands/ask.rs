@@ -19,7 +19,7 @@ use crate::text::units::{self, Units};
 use crate::text::{plain, terminal};
 use crate::top;
 use crate::traffic::endpoint::{Between, Endpoint};
-use crate::traffic::question::{By, WindowName};
+use crate::traffic::question::WindowName;
 use crate::window::estimate::Estimate;
 use crate::window::list::Numbers;
 use crate::window::state::WindowTime;
@@ -44,6 +44,8 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         "service",
         args.services().map(|service| service.to_string()),
     );
+    let by = args.ask.format.order(args.sort);
+    add("by", Some(by.name().into()));
     let agent = &agent(&args.ask.agent, &args.ask.credentials)?;
     if args.node.is_none() && !has_ends {
         return query_service(args, agent, &parameters, out);
@@ -61,7 +63,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         if args.ask.format == ReportFormat::Csv {
             let lines = answer.interfaces.iter().flat_map(|node| {
                 let of = of(&node.interface, node.window, &node.state.time);
-                of.node(answer.ip, answer.name.as_deref(), &node.node)
+                of.node(answer.ip, answer.name.as_deref(), &answer.info, &node.node)
             });
             return write_csv(out, &lines.collect::<Vec<_>>());
         }
@@ -98,11 +100,14 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
             src: &answer.src,
             dst: &answer.dst,
             names: &answer.names,
+            info: &answer.info,
+            service: answer.service.as_deref(),
         };
         let lines = answer.interfaces.iter().flat_map(|one| {
             let flow = &one.flow;
             let of = of(&one.interface, one.window, &one.time);
-            of.flow(&ends, &flow.estimate, flow.back.as_ref())
+            let services = flow.services.as_deref().unwrap_or_default();
+            of.flow(&ends, &flow.estimate, flow.back.as_ref(), services)
         });
         return write_csv(out, &lines.collect::<Vec<_>>());
     }
@@ -150,10 +155,11 @@ fn query_service(
     if args.ask.format == ReportFormat::Json {
         return write_json(out, &answer);
     }
+    let by = args.ask.format.order(args.sort);
     if args.ask.format == ReportFormat::Csv {
         let lines = answer.interfaces.iter().flat_map(|one| {
             let of = of(&one.interface, one.window, &one.state.time);
-            of.pairs_of_service(&one.service, By::Packets)
+            of.pairs_of_service(&answer.service, &one.service, by)
         });
         return write_csv(out, &lines.collect::<Vec<_>>());
     }
@@ -166,11 +172,12 @@ fn query_service(
     {
         let mut table = EstimateTable::new(&args.ask);
         let place = place(interface, *window, &state.time);
-        table.push(&place, &answer.service, &service.estimate, None);
+        let order = (!service.pairs.is_empty()).then(|| format!("pairs by {}", by.name()));
+        table.push(&place, &answer.service, &service.estimate, order);
         table.write(out)?;
         let numbers = Numbers {
             units: table.units,
-            by: By::Packets,
+            by,
             total: [service.estimate.packets, service.estimate.bytes],
             seconds: None,
         };

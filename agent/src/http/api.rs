@@ -171,10 +171,12 @@ async fn flow(
         "port",
         "service",
         "services",
+        "by",
         "interface",
         "window",
     ];
     let given = parameters(given, &allowed)?;
+    let by = lists::by(&given)?;
     let snapshot = state.reader.snapshot();
     let sources = snapshot.lookup.sources();
     let known = KnownNetworks {
@@ -202,7 +204,7 @@ async fn flow(
     let about = move |window: &Window| {
         let mut flow = window.flow(&ends, both, filter.as_ref())?;
         if with_services {
-            flow.services = Some(window.services(&ends)?);
+            flow.services = Some(window.services(&ends, by)?);
         }
         crane_model::Result::Ok(flow)
     };
@@ -253,7 +255,7 @@ async fn node(
         let pairs = top.map(|top| window.pairs_with(node, top, by, about_view.anonymiser()));
         let mut known = window.node(node)?;
         if with_services {
-            known.services = Some(window.node_services(node)?);
+            known.services = Some(window.node_services(node, by)?);
         }
         crane_model::Result::Ok((known, pairs))
     };

@@ -28,7 +28,7 @@ impl Kind {
 
 /// Every column, in the order of CSV. A new version of the agent may add columns at the end of a
 /// group; the meaning of a column never changes.
-pub static COLUMNS: [(&str, Kind); 81] = [
+pub static COLUMNS: [(&str, Kind); 82] = [
     // The list and the window of the line.
     ("list", Kind::Text),
     ("host", Kind::Text),
@@ -80,6 +80,8 @@ pub static COLUMNS: [(&str, Kind); 81] = [
     ("service_protocol", Kind::Text),
     ("service_port", Kind::Integer),
     ("kind", Kind::Text),
+    // The services that a question is about.
+    ("service", Kind::Text),
     // Numbers.
     ("packets", Kind::Integer),
     ("low", Kind::Integer),
@@ -128,11 +130,33 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::window::lists::LISTS;
 
     #[test]
     fn no_column_is_declared_twice() {
         let names: HashSet<_> = COLUMNS.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), COLUMNS.len());
+    }
+
+    #[test]
+    fn the_reference_names_every_list() {
+        let reference = include_str!("../../../docs/reference.md");
+        let row = |line: &&str| line.starts_with("| `list` |");
+        let row = reference.lines().find(row).unwrap();
+        let of_answers = [
+            "flow",
+            "flow_services",
+            "sent",
+            "received",
+            "sent_services",
+            "received_services",
+            "service",
+            "pairs_of_service",
+        ];
+        let lists = LISTS.iter().map(|list| list.name);
+        for name in lists.chain(of_answers).chain(["window", "notable"]) {
+            assert!(row.contains(&format!("`{name}`")), "{name}");
+        }
     }
 
     /// The table of the reference has every column with its type, in this order.

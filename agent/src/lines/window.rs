@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use super::line::Line;
 use crate::traffic::question::By;
 use crate::window::list::{Key, List, Value};
-use crate::window::lists::{LISTS, ListName, Lists, Notable, Visitor};
+use crate::window::lists::{ListName, Lists, Notable, Visitor};
 use crate::window::services::ServiceEstimate;
 use crate::window::state::{WindowState, WindowTime};
 
@@ -66,8 +66,9 @@ impl Of<'_> {
         window.chain(listed).chain(notable).collect()
     }
 
-    /// A line for a service, and one for each of the heaviest pairs of the service.
-    pub fn pairs_of_service(&self, service: &ServiceEstimate, by: By) -> Vec<Line> {
+    /// A line for the services asked for, and one for each of the heaviest pairs of them. All of
+    /// them say which services these are.
+    pub fn pairs_of_service(&self, asked: &str, service: &ServiceEstimate, by: By) -> Vec<Line> {
         let mut rows = Rows {
             of: self,
             by,
@@ -78,11 +79,13 @@ impl Of<'_> {
             others_at_most: service.others_at_most,
             incomplete: service.incomplete,
         };
-        let Ok(()) = rows.visit(&LISTS[0], &pairs);
+        rows.add("pairs_of_service", &pairs);
         let listed = rows.lists.into_iter().flat_map(ListLines::finish);
         let mut total = self.line("service");
         total.add(&service.estimate);
-        std::iter::once(total).chain(listed).collect()
+        let mut lines: Vec<Line> = std::iter::once(total).chain(listed).collect();
+        lines.iter_mut().for_each(|line| line.set_service(asked));
+        lines
     }
 
     fn notable(&self, one: &Notable) -> Line {
@@ -131,15 +134,23 @@ impl Visitor for Rows<'_> {
         name: &'static ListName,
         list: &List<K, V>,
     ) -> Result<(), Infallible> {
+        self.add(name.name, list);
+        Ok(())
+    }
+}
+
+impl Rows<'_> {
+    /// Adds the rows of the list with this name.
+    fn add<K: Key, V: Value>(&mut self, name: &'static str, list: &List<K, V>) {
         let (rank, others) = match self.by {
             By::Bytes if V::HAS_BYTES => ("rank_bytes", "others_at_most_bytes"),
             _ => ("rank", "others_at_most"),
         };
-        let known = self.lists.iter().position(|lines| lines.name == name.name);
+        let known = self.lists.iter().position(|lines| lines.name == name);
         let at = known.unwrap_or(self.lists.len());
         if known.is_none() {
             self.lists.push(ListLines {
-                name: name.name,
+                name,
                 lines: Vec::new(),
                 places: HashMap::new(),
                 shared: Vec::new(),
@@ -153,13 +164,12 @@ impl Visitor for Rows<'_> {
             let next = lines.lines.len();
             let at = *lines.places.entry(row.key.labels()).or_insert(next);
             if at == next {
-                let mut line = self.of.line(name.name);
+                let mut line = self.of.line(name);
                 line.add(row);
                 lines.lines.push(line);
             }
             lines.lines[at].set(rank, place);
         }
-        Ok(())
     }
 }
 
@@ -186,6 +196,42 @@ mod tests {
             "incomplete": ["pairs"],
         });
         serde_json::from_value(lists).unwrap()
+    }
+
+    #[test]
+    fn pairs_of_a_service_have_a_list_of_their_own_and_say_which_service() {
+        let rows = lists("complete_above", &[("10.0.0.1", 5), ("10.0.0.2", 4)])
+            .pairs
+            .rows;
+        let service = ServiceEstimate {
+            estimate: rows[0].value,
+            pairs: rows,
+            others_at_most: Some(3),
+            incomplete: false,
+        };
+        let state = WindowState::default();
+        let of = Of {
+            host: None,
+            interface: "eth0",
+            complete: true,
+            time: &state.time,
+        };
+        let lines = of.pairs_of_service("udp/443", &service, By::Bytes);
+        let names = ["list", "src", "service", "protocol", "port", "rank_bytes"];
+        let column = |line: &Line, name: &str| line.get(name).cloned().unwrap_or_default();
+        let found: Vec<_> = lines
+            .iter()
+            .map(|line| json!(names.map(|name| column(line, name))))
+            .collect();
+        let list = "pairs_of_service";
+        assert_eq!(
+            found,
+            [
+                json!(["service", null, "udp/443", "udp", 443, null]),
+                json!([list, "10.0.0.1", "udp/443", "udp", 443, 1]),
+                json!([list, "10.0.0.2", "udp/443", "udp", 443, 2]),
+            ]
+        );
     }
 
     #[test]

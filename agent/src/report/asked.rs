@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::lookup::AddressInfo;
 use crate::traffic::endpoint::{Between, Endpoint};
 use crate::traffic::names::{PairNames, name_of};
-use crate::traffic::question::Question;
+use crate::traffic::question::{By, Question};
 use crate::traffic::service::Service;
 use crate::traffic::service::filter::ServiceFilter;
 use crate::window::Window;
@@ -35,7 +35,7 @@ pub enum AskedRow {
         /// The services that the question is about. `None` for all.
         #[serde(skip_serializing_if = "Option::is_none")]
         service: Option<String>,
-        /// The known services of this traffic, heaviest first.
+        /// The known services of this traffic, in the order of the report.
         #[serde(skip_serializing_if = "Option::is_none")]
         services: Option<Vec<Row<Service>>>,
         /// The ends as they were asked for.
@@ -55,16 +55,16 @@ pub enum AskedRow {
 }
 
 impl AskedRow {
-    /// The answers of a window to all questions.
-    pub fn rows(window: &Window, asked: &[Question]) -> Vec<Self> {
-        let row = |question| Self::new(window, question);
+    /// The answers of a window to all questions, with services in this order.
+    pub fn rows(window: &Window, asked: &[Question], by: By) -> Vec<Self> {
+        let row = |question| Self::new(window, question, by);
         asked.iter().filter_map(row).collect()
     }
 
-    fn new(window: &Window, question: &Question) -> Option<Self> {
+    fn new(window: &Window, question: &Question, by: By) -> Option<Self> {
         let names = window.names.as_deref();
         let shown = window.shown(None);
-        match (question, window.answer(question).ok()?) {
+        match (question, window.answer(question, by).ok()?) {
             (Question::Flow { ends, service, .. }, Answer::Flow(flow)) => Some(Self::Flow {
                 src: ends.src.clone(),
                 dst: ends.dst.clone(),

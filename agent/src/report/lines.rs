@@ -66,7 +66,7 @@ impl CsvReport {
         };
         let lists = window.lists(self.options.top, None);
         let mut lines = of.lines(&state, &[&lists.by_packets, &lists.by_bytes]);
-        let asked = AskedRow::rows(window, &self.options.ask);
+        let asked = AskedRow::rows(window, &self.options.ask, self.options.by);
         lines.extend(asked.iter().flat_map(|row| row.lines(&of)));
         self.write(&LineFormat::Csv.text(&lines));
     }
@@ -102,11 +102,29 @@ impl AskedRow {
                 src,
                 dst,
                 names,
+                info,
                 counts,
                 back,
+                service,
+                services,
                 ..
-            } => of.flow(&Ends { src, dst, names }, counts, back.as_ref()),
-            Self::Node { ip, name, node, .. } => of.node(*ip, name.as_deref(), node),
+            } => {
+                let ends = Ends {
+                    src,
+                    dst,
+                    names,
+                    info,
+                    service: service.as_deref(),
+                };
+                let services = services.as_deref().unwrap_or_default();
+                of.flow(&ends, counts, back.as_ref(), services)
+            }
+            Self::Node {
+                ip,
+                name,
+                info,
+                node,
+            } => of.node(*ip, name.as_deref(), info, node),
         }
     }
 }

@@ -39,7 +39,7 @@ pub use table::Style;
 pub struct ReportOptions {
     /// Rows of a list.
     pub top: usize,
-    /// Order of the lists of windows and of conversations.
+    /// Order of the lists of windows and of conversations, and of the services of answers.
     pub by: By,
     /// Questions about pairs, networks, services and addresses.
     pub ask: Vec<Question>,
@@ -57,7 +57,7 @@ impl ReportOptions {
         let sources = window.lookup.sources();
         if sources.resolves() {
             window.lists(self.top, None);
-            AskedRow::rows(window, &self.ask);
+            AskedRow::rows(window, &self.ask, self.by);
             sources.wait(NAMES_TIMEOUT);
         }
     }
@@ -231,7 +231,7 @@ impl CaptureReport {
             both: options.both,
             protocols: groups::protocols(tally),
             groups: groups.map(|groups| groups.iter().map(GroupRow::from).collect()),
-            asked: AskedRow::rows(window, &options.ask),
+            asked: AskedRow::rows(window, &options.ask, options.by),
             windows,
             sketch: None,
             verify: compared.as_deref().map(Verify::new),

@@ -44,7 +44,7 @@ impl WindowReport {
             packets: window.packets,
             bytes: window.bytes,
             top: window.heaviest_pairs(options.top, options.by),
-            asked: AskedRow::rows(window, &options.ask),
+            asked: AskedRow::rows(window, &options.ask, options.by),
         }
     }
 }

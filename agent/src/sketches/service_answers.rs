@@ -15,6 +15,7 @@ use super::pair_services::Record;
 use super::service_split::{self, Split, limited, minus, plus};
 use crate::traffic::edge::Pair;
 use crate::traffic::endpoint::{Between, Endpoint, KnownNetworks};
+use crate::traffic::question::By;
 use crate::traffic::service::Service;
 use crate::traffic::service::filter::ServiceFilter;
 
@@ -72,12 +73,13 @@ impl Sketches {
         Ok(self.sampling.widened(flow))
     }
 
-    /// The known services of traffic from one end to another, heaviest first, at most `top`.
+    /// The known services of traffic from one end to another, at most `top`, in this order.
     pub fn services_between(
         &self,
         ends: &Between,
         known: &KnownNetworks<'_>,
         top: usize,
+        by: By,
     ) -> crane_model::Result<Vec<Flow<Service>>> {
         let counted = self.counted_services();
         let selection = self.selection(ends, known)?;
@@ -90,7 +92,13 @@ impl Sketches {
             services.add(service.service, service_split::counted(service));
         }
         let mut services: Vec<(Service, Total)> = services.0.into_iter().collect();
-        services.sort_unstable_by_key(|(service, total)| (Reverse(total.packets), *service));
+        let size = |[packets, bytes]: [u64; 2]| match by {
+            By::Packets => Reverse(packets),
+            By::Bytes => Reverse(bytes),
+        };
+        services.sort_unstable_by_key(|(service, total)| {
+            (size([total.packets, total.bytes]), *service)
+        });
         services.truncate(top);
         let is_all = matches!((&ends.src, &ends.dst), (Endpoint::Any, Endpoint::Any));
         let row = |(service, _): (Service, Total)| {
@@ -105,7 +113,7 @@ impl Sketches {
             .into_iter()
             .map(row)
             .collect::<crane_model::Result<Vec<_>>>()?;
-        rows.sort_by_key(|row| (Reverse(row.packets.estimate), row.key));
+        rows.sort_by_key(|row| (size([row.packets.estimate, row.bytes.estimate]), row.key));
         Ok(rows)
     }
 

@@ -15,6 +15,7 @@ use crate::traffic::batch::Batch;
 use crate::traffic::edge::Edge;
 use crate::traffic::endpoint::{Between, Endpoint, KnownNetworks};
 use crate::traffic::protocol::Protocol;
+use crate::traffic::question::By;
 use crate::traffic::service::filter::ServiceFilter;
 use crate::traffic::slot::Slot;
 use crate::traffic::tally::{Ignored, Tally};
@@ -196,7 +197,7 @@ fn ask(sketches: &Sketches, truth: &Truth, rng: &mut Xoshiro256PlusPlus) -> f64 
         }
         // A row of the list has the same numbers as the answer.
         let listed = sketches
-            .services_between(&ends, &KnownNetworks::default(), 10)
+            .services_between(&ends, &KnownNetworks::default(), 10, By::Packets)
             .unwrap();
         assert!(listed.len() <= pair_services::MOST);
         for row in &listed {
@@ -234,7 +235,7 @@ fn ask(sketches: &Sketches, truth: &Truth, rng: &mut Xoshiro256PlusPlus) -> f64 
             check_flow(&flow, truth, &format!("{src} {dst} {filter}"));
         }
         let listed = sketches
-            .services_between(&ends, &KnownNetworks::default(), 10)
+            .services_between(&ends, &KnownNetworks::default(), 10, By::Packets)
             .unwrap();
         for row in &listed {
             let filter = ServiceFilter::one(row.key);
@@ -263,7 +264,7 @@ fn ask(sketches: &Sketches, truth: &Truth, rng: &mut Xoshiro256PlusPlus) -> f64 
         };
         let ends = Between { src, dst };
         let listed = sketches
-            .services_between(&ends, &KnownNetworks::default(), 20)
+            .services_between(&ends, &KnownNetworks::default(), 20, By::Bytes)
             .unwrap();
         check_parts(&listed, &sketches.address(ip, direction).unwrap());
         for row in &listed {
@@ -380,5 +381,21 @@ fn bounds_hold_with_sampling() {
     for seed in 0..6 {
         run(seed, 4 << 20, 5, 8);
         run(seed, 100 << 10, 5, 8);
+    }
+}
+
+#[test]
+fn services_of_networks_are_those_with_most_bytes_if_asked_for() {
+    let made = Made::new(4 << 20, Secret::from_seed(1), 1);
+    let (mut sketches, mut batch) = (made.empty(), Batch::default());
+    let [many, large] = [service(7), service(8)];
+    let packets = [vec![(pair(1), many, 60); 9], vec![(pair(2), large, 1500)]];
+    made.store(&mut sketches, &packets.concat(), &mut batch);
+    let ends = Between::new("10.0.0.0/8".parse().unwrap(), "*".parse().unwrap()).unwrap();
+    for (by, expected) in [(By::Packets, many), (By::Bytes, large)] {
+        for top in [1, 2] {
+            let rows = sketches.services_between(&ends, &KnownNetworks::default(), top, by);
+            assert_eq!(rows.unwrap()[0].key, expected, "{by:?}, {top}");
+        }
     }
 }

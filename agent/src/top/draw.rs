@@ -116,6 +116,7 @@ fn why_empty(state: &State) -> Vec<String> {
             None => vec![
                 format!("nothing with {filter:?} here; Esc clears the filter"),
                 "the agent is asked about an address, a pair, a network, an AS or a service".into(),
+                "and about a service of a pair, like 10.0.0.1 10.0.0.2 443".into(),
             ],
         },
     }

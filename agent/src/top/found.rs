@@ -27,8 +27,10 @@ pub struct Found {
 pub enum Answer {
     /// The text is an address or a service.
     Details(Details),
-    /// The text is two ends, or a network or AS; then the other end is any address.
+    /// The text is two ends, perhaps with a service, or a network or AS; then the other end is
+    /// any address.
     Flow {
+        /// The ends and the service as they are shown.
         ends: String,
         flow: Box<FlowEstimate>,
     },
@@ -37,9 +39,11 @@ pub enum Answer {
 }
 
 /// The question that a text stands for.
+#[derive(Debug, PartialEq, Eq)]
 enum Question {
     Opened(Opened),
-    Flow([String; 2]),
+    /// Two ends, and a service of them. `None` for all.
+    Flow([String; 2], Option<ServiceFilter>),
 }
 
 fn question(text: &str) -> Option<Question> {
@@ -57,10 +61,14 @@ fn question(text: &str) -> Option<Question> {
         .collect();
     let are_ends = |ends: &[&str]| ends.iter().all(|end| end.parse::<Endpoint>().is_ok());
     match ends[..] {
-        [src, dst] if are_ends(&[src, dst]) => Some(Question::Flow([src.into(), dst.into()])),
+        [src, dst] if are_ends(&[src, dst]) => Some(Question::Flow([src.into(), dst.into()], None)),
+        [src, dst, ref of @ ..] if are_ends(&[src, dst]) => {
+            let service = service(&of.join(" "))?;
+            Some(Question::Flow([src.into(), dst.into()], Some(service)))
+        }
         // Other words are no ends, because a part of an address could also be a name.
         [one] if (one.contains('/') || parse_asn(one).is_some()) && are_ends(&[one]) => {
-            Some(Question::Flow([one.into(), "*".into()]))
+            Some(Question::Flow([one.into(), "*".into()], None))
         }
         _ => None,
     }
@@ -91,7 +99,7 @@ pub fn ask(agent: &Agent, text: &str, common: &[(&'static str, String)]) -> Opti
             let details = opened.ask(agent, By::Bytes, common);
             details.map(Answer::Details)
         }
-        Question::Flow([src, dst]) => flow(agent, [src, dst], common),
+        Question::Flow(ends, service) => flow(agent, ends, service.as_ref(), common),
     };
     let answer = answer.unwrap_or_else(|error| Answer::Refused(format!("{error:#}")));
     let text = text.to_owned();
@@ -101,15 +109,24 @@ pub fn ask(agent: &Agent, text: &str, common: &[(&'static str, String)]) -> Opti
 fn flow(
     agent: &Agent,
     [src, dst]: [String; 2],
+    service: Option<&ServiceFilter>,
     common: &[(&'static str, String)],
 ) -> anyhow::Result<Answer> {
-    let asked = [("src", src), ("dst", dst), ("both", "true".into())];
+    let mut asked = vec![("src", src), ("dst", dst), ("both", "true".into())];
+    match service {
+        Some(service) => asked.push(("service", service.to_string())),
+        None => {
+            asked.push(("services", "true".into()));
+            asked.push(("by", By::Bytes.name().into()));
+        }
+    }
     let answer: FlowAnswer = client::get(agent, answers::FLOW, &[common, &asked].concat())?;
     let ends = Between {
         src: answer.src,
         dst: answer.dst,
     };
-    let ends = ends.show(&answer.names, answer.info.each());
+    let on = answer.service.iter().map(|service| format!(", {service}"));
+    let ends = ends.show(&answer.names, answer.info.each()) + &on.collect::<String>();
     let flows = answer.interfaces.into_iter().map(|one| one.flow);
     let size = |flow: &FlowEstimate| flow.estimate.bytes + flow.back.map_or(0, |back| back.bytes);
     Ok(match flows.max_by_key(size) {
@@ -151,12 +168,63 @@ impl Found {
                 let words = |estimate| report::answer::lines(estimate, None, never, units);
                 let there = words(&flow.estimate);
                 let mut lines = vec![format!("{ends} is in no row; the agent knows of it:")];
-                lines.extend(labelled("src → dst", there, []));
+                let services = flow.services.as_deref().unwrap_or_default();
+                let services = report::services::line(services, By::Bytes, units);
+                let services = services.map(|services| format!("for {services}"));
+                lines.extend(labelled("src → dst", there, [services]));
                 if let Some(back) = &flow.back {
                     lines.extend(labelled("dst → src", words(back), []));
                 }
                 lines
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn two_ends_may_have_a_service() {
+        let flow = |dst: &str, service: Option<&str>| {
+            let service = service.map(|service| service.parse().unwrap());
+            Some(Question::Flow(["10.98.0.5".into(), dst.into()], service))
+        };
+        for (text, dst, service) in [
+            ("10.98.0.5 172.20.0.5", "172.20.0.5", None),
+            ("10.98.0.5 172.20.0.5 443", "172.20.0.5", Some("443")),
+            ("10.98.0.5,172.20.0.5,https", "172.20.0.5", Some("https")),
+            ("10.98.0.5 → * udp/443", "*", Some("udp/443")),
+            ("10.98.0.5 → *, tcp/443 https", "*", Some("tcp/443")),
+        ] {
+            assert_eq!(question(text), flow(dst, service), "{text}");
+        }
+        for text in ["10.98.0.5 172.20.0.5 nonsense", "10.98.0.5 * 443 udp/53"] {
+            assert_eq!(question(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_flow_is_shown_with_its_services() {
+        let mut numbers = json!({
+            "packets": 5, "low": 5, "high": 5, "at_least": 5, "at_most": 5, "bytes": 700,
+            "bytes_low": 700, "bytes_high": 700, "bytes_at_least": 700, "bytes_at_most": 700,
+        });
+        let estimate = numbers.clone();
+        numbers["protocol"] = json!("udp");
+        numbers["port"] = json!(443);
+        let flow = json!({ "estimate": estimate, "back": estimate, "services": [numbers] });
+        let found = Found {
+            text: String::new(),
+            answer: Answer::Flow {
+                ends: "a → b".into(),
+                flow: serde_json::from_value(flow).unwrap(),
+            },
+        };
+        let words = found.in_words(Units::Readable).join("\n");
+        assert!(words.contains("for udp/443 https (700 B)"), "{words}");
     }
 }

@@ -16,7 +16,10 @@ pub const HELP: [(&str, &str); 16] = [
         "peers of the address, pairs of the service, lists of the interface",
     ),
     ("Esc", "back; clear the filter"),
-    ("/", "filter; if no row matches, ask the agent"),
+    (
+        "/",
+        "filter; if no row matches, ask the agent (also A B 443)",
+    ),
     ("s, S", "sort by the next column, the one before"),
     ("r", "reverse the order"),
     ("w", "the last complete window, or the current one"),

@@ -39,6 +39,8 @@ pub struct Node {
     pub rates: Option<NodeRates>,
     /// Its peers, of the pairs that are known by name.
     pub peers: Vec<Peer>,
+    /// The order of its pairs and services.
+    pub by: By,
 }
 
 impl Node {
@@ -75,11 +77,11 @@ pub fn ask(
         ("ip", ip.to_string()),
         ("rates", "true".into()),
         ("services", "true".into()),
+        ("by", by.name().into()),
     ];
     // The agent lists pairs only for one interface.
     if common.iter().any(|(name, _)| *name == "interface") {
         asked.push(("top", PAIRS.to_string()));
-        asked.push(("by", by.name().into()));
     }
     let answer: NodeAnswer = client::get(agent, answers::NODE, &[common, &asked].concat())?;
     let size = |one: &answers::InterfaceNode| one.node.sent.bytes + one.node.received.bytes;
@@ -94,6 +96,7 @@ pub fn ask(
         known: of.node,
         rates: of.rates,
         peers: peers(ip, of.pairs.unwrap_or_default()),
+        by,
     })
 }
 
@@ -165,7 +168,7 @@ pub fn in_words(node: &Node, units: Units) -> Vec<String> {
     };
     let services = node.known.services.as_ref();
     let of = |rows: fn(&NodeServices) -> &Vec<ServiceRow>| {
-        let line = report::services::line(rows(services?), units)?;
+        let line = report::services::line(rows(services?), node.by, units)?;
         Some(format!("for {line}"))
     };
     let mut lines = labelled(

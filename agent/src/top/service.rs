@@ -10,7 +10,7 @@ use crate::text::table::Table;
 use crate::text::units::Units;
 use crate::traffic::question::By;
 use crate::traffic::service::filter::ServiceFilter;
-use crate::window::list::{List, Numbers, share};
+use crate::window::list::{Numbers, share};
 use crate::window::services::ServiceEstimate;
 use crate::window::state::WindowState;
 
@@ -67,16 +67,11 @@ pub fn in_words(service: &PairsOfService, units: Units) -> Vec<String> {
 /// The pairs that have most of it.
 pub fn table(service: &PairsOfService, units: Units) -> Table {
     let known = &service.known;
-    let list = List {
-        rows: known.pairs.clone(),
-        others_at_most: known.others_at_most,
-        incomplete: known.incomplete,
-    };
     let numbers = Numbers {
         units,
         by: service.by,
         total: [known.estimate.packets, known.estimate.bytes],
         seconds: Some(service.state.seen_seconds()),
     };
-    list.table(&numbers, &["source", "destination"], "packets")
+    report::services::pairs_table(known, &numbers)
 }

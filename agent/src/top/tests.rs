@@ -168,6 +168,7 @@ fn known_node(ip: IpAddr) -> Node {
             received: Some(of(1)),
             rates: RowRates::default(),
         }],
+        by: By::Packets,
     }
 }
 

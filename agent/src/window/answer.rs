@@ -10,7 +10,7 @@ use super::list::Row;
 use super::services::NodeServices;
 use crate::sketches::fans::Direction;
 use crate::traffic::endpoint::{Between, KnownNetworks};
-use crate::traffic::question::Question;
+use crate::traffic::question::{By, Question};
 use crate::traffic::service::Service;
 use crate::traffic::service::filter::ServiceFilter;
 
@@ -21,7 +21,7 @@ pub struct FlowEstimate {
     /// Traffic in the other direction, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<Estimate>,
-    /// The known services of this traffic, heaviest first, if they were requested.
+    /// The known services of this traffic, in the order asked for, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<Vec<Row<Service>>>,
 }
@@ -48,8 +48,8 @@ pub enum Answer {
 }
 
 impl Window {
-    /// The answer to a question, with services unless the question selects some.
-    pub fn answer(&self, question: &Question) -> crane_model::Result<Answer> {
+    /// The answer to a question, with services in this order unless the question selects some.
+    pub fn answer(&self, question: &Question, by: By) -> crane_model::Result<Answer> {
         match question {
             Question::Flow {
                 ends,
@@ -58,13 +58,13 @@ impl Window {
             } => {
                 let mut flow = self.flow(ends, *both, service.as_ref())?;
                 if service.is_none() {
-                    flow.services = Some(self.services(ends)?);
+                    flow.services = Some(self.services(ends, by)?);
                 }
                 Ok(Answer::Flow(flow))
             }
             Question::Node(ip) => {
                 let mut node = self.node(*ip)?;
-                node.services = Some(self.node_services(*ip)?);
+                node.services = Some(self.node_services(*ip, by)?);
                 Ok(Answer::Node(node))
             }
         }

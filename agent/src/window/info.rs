@@ -44,6 +44,12 @@ macro_rules! info_of_two {
                 }
             }
 
+            /// The information about the same addresses in the other order.
+            pub fn reversed(&self) -> Self {
+                let [a, b] = self.each();
+                Self::new(b, a)
+            }
+
             /// The information about each address.
             pub fn each(&self) -> [AddressInfo; 2] {
                 [

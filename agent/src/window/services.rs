@@ -19,7 +19,7 @@ use crate::traffic::service::filter::ServiceFilter;
 /// The most services of networks or of an address in an answer. A pair has three at most.
 const LISTED: usize = 10;
 
-/// The known services of an address, heaviest first.
+/// The known services of an address, in the order asked for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct NodeServices {
     /// Services of packets that it sent.
@@ -33,7 +33,7 @@ pub struct NodeServices {
 pub struct ServiceEstimate {
     /// Traffic of all pairs.
     pub estimate: Estimate,
-    /// The heaviest pairs, of those that are known by name.
+    /// The heaviest pairs, of those that are known by name, without their main services.
     pub pairs: Vec<Row<PairKey>>,
     /// No other pair had more than this.
     pub others_at_most: Option<u64>,
@@ -42,23 +42,23 @@ pub struct ServiceEstimate {
 }
 
 impl Window {
-    /// The known services of the traffic from one end to another, heaviest first.
-    pub fn services(&self, ends: &Between) -> crane_model::Result<Vec<Row<Service>>> {
+    /// The known services of the traffic from one end to another, in this order.
+    pub fn services(&self, ends: &Between, by: By) -> crane_model::Result<Vec<Row<Service>>> {
         let flows =
-            self.with_networks(|known| self.sketches.services_between(ends, known, LISTED))?;
+            self.with_networks(|known| self.sketches.services_between(ends, known, LISTED, by))?;
         let rows = flows
             .iter()
             .map(|flow| Row::new(flow.key, Estimate::from(flow)));
         Ok(rows.collect())
     }
 
-    /// The known services of an address.
-    pub fn node_services(&self, ip: IpAddr) -> crane_model::Result<NodeServices> {
+    /// The known services of an address, in this order.
+    pub fn node_services(&self, ip: IpAddr, by: By) -> crane_model::Result<NodeServices> {
         let (one, any) = (Endpoint::Address(ip), Endpoint::Any);
         let sent = Between { src: one, dst: any };
         Ok(NodeServices {
-            received: self.services(&sent.reversed())?,
-            sent: self.services(&sent)?,
+            received: self.services(&sent.reversed(), by)?,
+            sent: self.services(&sent, by)?,
         })
     }
 
@@ -78,10 +78,12 @@ impl Window {
         let pairs = self.sketches.heaviest_pairs_for(filter, top)?;
         let pairs = self.pair_lists(&pairs, &self.shown(anonymiser));
         let List {
-            rows,
+            mut rows,
             others_at_most,
             incomplete,
         } = in_order(&pairs, by);
+        // The numbers of a row are those of the filter, so its main service would contradict them.
+        rows.iter_mut().for_each(|row| row.key.service = None);
         Ok(ServiceEstimate {
             estimate: (&total).into(),
             pairs: rows,

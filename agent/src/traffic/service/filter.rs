@@ -97,6 +97,19 @@ impl ServiceFilter {
         (services.len() <= FEW).then_some(services)
     }
 
+    /// The protocol. `None` for any.
+    pub fn protocol(&self) -> Option<&'static str> {
+        Some(Service(self.protocol? << PROTOCOL).protocol())
+    }
+
+    /// The port, if it is only one.
+    pub fn only_port(&self) -> Option<u16> {
+        match &self.ports {
+            Ports::These(ports, _) if ports.len() == 1 => ports.first().copied(),
+            Ports::All | Ports::Missing | Ports::These(..) => None,
+        }
+    }
+
     /// Number of services that match; `u64::MAX` if they are more than [`FEW`].
     pub fn count(&self) -> u64 {
         self.count
