@@ -52,7 +52,7 @@ impl Accuracy {
             return Ok(());
         };
         let most = match lists.by {
-            By::Packets => format!("{} packets", units.count(most)),
+            By::Packets => format!("{} {}", units.count(most), units::noun(most, "packets")),
             By::Bytes => units.bytes(most),
         };
         // Nothing is guaranteed about packets that sampling skipped, nor in the paper profile.
@@ -115,10 +115,11 @@ impl<W: Write> Visitor for Tables<'_, W> {
         let others = list
             .others_at_most
             .filter(|most| *most > 0 && !V::HAS_BYTES);
-        let Some(most) = others.map(|most| numbers.units.count(most)) else {
+        let Some(others) = others else {
             return Ok(());
         };
-        let (noun, counts) = (name.noun, name.counts);
+        let most = numbers.units.count(others);
+        let (noun, counts) = (name.noun, units::noun(others, name.counts));
         match list.rows.is_empty() {
             true => writeln!(
                 out,

@@ -111,9 +111,9 @@ impl SavedWindow {
 impl Head {
     /// Reads the head from the first bytes of a file.
     pub fn read(file: &[u8]) -> Result<Self, Unusable> {
-        const BREAKS_OFF: Unusable = Unusable::Bad("it breaks off");
+        const TRUNCATED: Unusable = Unusable::Bad("it is truncated");
         let Some((start, mut rest)) = file.split_at_checked(KIND.len() + VERSION.len()) else {
-            return Err(BREAKS_OFF);
+            return Err(TRUNCATED);
         };
         let Some(version) = start.strip_prefix(KIND) else {
             return Err(Unusable::Bad("it does not begin like a window"));
@@ -125,13 +125,13 @@ impl Head {
             )));
         }
         let head = take_part(&mut rest).filter(|head| head.len() <= MOST_HEAD);
-        let head = head.ok_or(BREAKS_OFF)?;
-        let sum = rest.split_at_checked(CHECKSUM).ok_or(BREAKS_OFF)?.0;
+        let head = head.ok_or(TRUNCATED)?;
+        let sum = rest.split_at_checked(CHECKSUM).ok_or(TRUNCATED)?.0;
         if sum != checksum(head) {
             return Err(Unusable::Bad("its checksum is wrong"));
         }
         let length = FIXED + head.len() + CHECKSUM;
-        parse(head, length).ok_or(Unusable::Bad("it is not possible"))
+        parse(head, length).ok_or(Unusable::Bad("its head is invalid"))
     }
 
     /// Whether the sketches have the length and checksum in the head.
