@@ -304,10 +304,10 @@ fn bad_streams_and_budgets_are_explained() {
             .contains("16384")
     );
     let packed = row(&report, "crane-packed")["error"].as_str();
-    assert!(packed.unwrap().contains("4096 or more"));
+    assert!(packed.unwrap().contains("4096 bytes or more"));
     assert_eq!(row(&report, "cu")["are"], 0.0);
     let output = lab(&["eval", &good, "--memory", "1KiB"]);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("a layer needs 16384"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("16384 bytes or more, for a layer"));
 }
 
 #[test]
