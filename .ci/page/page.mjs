@@ -41,8 +41,8 @@ async function firstLook(chrome, at) {
   const size = (await (await fetch(at)).text()).length;
   check(size < 250_000, 'the page is small', size);
   ok(`${Math.round(size / 1024)} KiB in one document`);
-  await eventually('the scan', async () => /10\.0\.1\.67\s+sends to [\d,]+ hosts \(scan\?\)/.test(await text(page, '#notable')), 20);
-  await eventually('the flood', async () => /192\.0\.2\.4\s+receives from [\d,]+ hosts \(flood\?\)/.test(await text(page, '#notable')), 20);
+  await eventually('the scan', async () => /10\.0\.1\.67\s+sends to [\d,]+ destinations \(scan\?\)/.test(await text(page, '#notable')), 20);
+  await eventually('the flood', async () => /192\.0\.2\.4\s+receives from [\d,]+ sources \(flood\?\)/.test(await text(page, '#notable')), 20);
   ok('the scan and the flood are notable');
   await eventually('a chart', () => page.locator('.traffic .line').count(), 30);
   const numbers = await text(page, '#numbers');
