@@ -173,6 +173,15 @@ function shortName(name, names) {
   return names.filter((other) => base(other) === base(name)).length > 1 ? name : base(name);
 }
 
+/** A duration and the length that it is a part of, if that is known: `58 of 60 s`. */
+function partOf(seconds, length) {
+  const [part, whole] = [lasting(seconds), length ? lasting(length) : ''];
+  if (!whole) return part;
+  const unit = (text) => text.slice(text.indexOf(NB));
+  const same = unit(part) === unit(whole) && !part.includes(' ');
+  return `${same ? part.slice(0, part.indexOf(NB)) : part} of ${whole}`;
+}
+
 function describeWindow() {
   if (state.if === ALL || !view.state) return '';
   const { last } = view.state;
@@ -182,11 +191,10 @@ function describeWindow() {
     if (!current.start) return current.packets > 0 ? 'no time stamps' : 'no packets';
     return `${span(current.start, current.end)}, ${lasting(current.seconds)}`;
   }
-  if (view.which === 'last' && last) return `last complete window, ${clock(last.start)}–${clock(last.end)}`;
+  if (view.which === 'last' && last) return `last window: ${lasting(last.end - last.start)}, ended ${clock(last.end, false, 'UTC')}${NB}UTC`;
   if (view.state.ended) return `${lasting(current.seconds)}, all packets read`;
   const length = current.end && current.start ? current.end - current.start : null;
-  const age = `${lasting(Math.max(1, Math.floor(current.seconds)))} old`;
-  return length ? `window ${lasting(Math.round(length))}, ${age}` : `one window, ${age}`;
+  return `current window: ${partOf(Math.max(1, Math.floor(current.seconds)), length && Math.round(length))}`;
 }
 
 /** The window to show: the current one, or the last one if the current one has just begun. */

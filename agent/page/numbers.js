@@ -64,7 +64,7 @@ function notable(view) {
   const found = [];
   const { lists, measure, state } = view;
   if (state && !state.up && !state.ended) found.push({ text: `${state.interface} is not captured: it is down, or the right to capture is missing`, alarm: true });
-  if (state && state.error) found.push({ text: `the capture breaks off: ${state.error}`, alarm: true });
+  if (state && state.error) found.push({ text: `the capture could not be read completely: ${state.error}`, alarm: true });
   if (view.lost > 0) {
     const [reason] = Object.entries(state.dropped).sort((a, b) => b[1] - a[1])[0];
     found.push({ text: `${short(view.lost)} packets lost ${view.live ? 'in the last 15 minutes' : ''}, most by ${LOSERS[reason] || reason}`, alarm: true });
@@ -74,7 +74,7 @@ function notable(view) {
   for (const row of (lists.notable || []).slice(0, 4)) {
     const hint = HINTS[row.kind] || '';
     const out = row.kind === 'scan' || row.kind === 'fan_out';
-    found.push({ query: row.ip, name: row.name, text: `${out ? 'sends to' : 'receives from'} ${whole(row.peers)} hosts${hint}`, alarm: hint !== '', weight: row.peers });
+    found.push({ query: row.ip, name: row.name, text: `${out ? 'sends to' : 'receives from'} ${whole(row.peers)} ${out ? 'destinations' : 'sources'}${hint}`, alarm: hint !== '', weight: row.peers });
   }
   for (const row of newPairs(view).slice(0, 3)) {
     found.push({ query: `${row.src} → ${row.dst}`, text: `new, ${percent(measure.value(row), lists[measure.name])} ${measure.of}` });

@@ -76,7 +76,7 @@ class Overview {
 function condition(state) {
   const lost = Object.values(state.dropped || {}).reduce((sum, n) => sum + n, 0);
   const faults = [
-    state.error ? '▲ breaks off' : '',
+    state.error ? '▲ incomplete' : '',
     state.up || state.ended ? '' : '▲ not captured',
     lost > 0 ? `▲ ${short(lost)} lost` : '',
   ];

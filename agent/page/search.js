@@ -73,7 +73,6 @@ class Found {
     setText(this.title, query);
     setText(this.note, '');
     setText(this.verdict, 'Asking …');
-    this.verdict.classList.remove('certain');
     this.facts.replaceChildren();
     for (const list of this.lists) {
       list.list.replaceChildren();
@@ -102,7 +101,7 @@ class Found {
   /** Shows the answer. */
   update(view, source, query, answer) {
     const asked = this.parse(view, query);
-    this.draw(asked, source.live ? answer : this.inside(asked, view), view, source);
+    this.draw(asked, source.live ? answer : this.fromLists(asked, view), view, source);
   }
 
   async answer(asked, view, source) {
@@ -114,17 +113,17 @@ class Found {
     const now = await ask(view.which);
     const windows = this.windows(asked, view);
     const { current, last } = view.state;
-    const note = (window, answer, isCurrent) => {
+    const keep = (window, answer, isCurrent) => {
       if (answer) windows.set(window.start, { start: window.start, seconds: window.seconds, current: isCurrent, rows: rowsOf(asked, answer) });
     };
-    note(view.which === 'last' ? last : current, now, view.which === 'current');
+    keep(view.which === 'last' ? last : current, now, view.which === 'current');
     const known = last && windows.get(last.start);
-    if (last && view.which === 'current' && (!known || known.current)) note(last, await ask('last'), false);
+    if (last && view.which === 'current' && (!known || known.current)) keep(last, await ask('last'), false);
     return now;
   }
 
   /** The answer from the lists of a report. */
-  inside(asked, view) {
+  fromLists(asked, view) {
     const lists = view.lists || {};
     if (asked.kind === 'node') {
       const of = (list) => (list || []).find((row) => row.ip === asked.ip);
@@ -167,7 +166,7 @@ class Found {
     setText(this.note, [answer && answer.name && answer.name !== 'other' ? answer.name : '', answer && answer.known, view.windowText].filter(Boolean).join(' · '));
     if (!answer || answer.refused) {
       setText(this.verdict, answer ? answer.refused : source.live ? 'The agent has no such window yet.'
-        : 'Not in the lists of this report. It has the heaviest only: who is not found here may still have sent a little. Ask the capture itself with replay --ask.');
+        : 'Not in the lists of this report. The lists contain only the heaviest entries, so this search may still have packets in the capture file: use crane-agent replay with --ask.');
       this.facts.replaceChildren();
       for (const list of this.lists) show(list.node, false);
       return undefined;
@@ -175,13 +174,12 @@ class Found {
     const rows = rowsOf(asked, answer);
     const never = rows.every((row) => row && row.at_most === 0);
     const maybe = rows.every((row) => row && row.packets === 0);
-    setText(this.verdict, never ? 'Certainly not in this window.' : maybe ? 'Most likely not in this window.' : '');
-    this.verdict.classList.toggle('certain', never);
+    setText(this.verdict, never ? 'no packets (exact)' : maybe ? 'no packets (estimated)' : '');
     const labels = asked.kind === 'service' ? ['all pairs'] : asked.kind === 'node' ? ['sent', 'received'] : asked.network ? ['sent', 'received'] : [`${asked.src} → ${asked.dst}`, `${asked.dst} → ${asked.src}`];
     const facts = labels.map((label, at) => this.fact(label, rows[at], at, asked, view, source));
-    for (const [label, peers] of [['sends to', answer.fan_out], ['receives from', answer.fan_in]]) {
+    for (const [label, noun, peers] of [['sends to', 'destination', answer.fan_out], ['receives from', 'source', answer.fan_in]]) {
       if (!peers) continue;
-      facts.push(el('div', { class: 'fact' }, el('h3', {}, label), el('p', { class: 'big' }, whole(peers.peers), el('small', {}, peers.peers === 1 ? ' host' : ' hosts')),
+      facts.push(el('div', { class: 'fact' }, el('h3', {}, label), el('p', { class: 'big' }, whole(peers.peers), el('small', {}, ` ${noun}${peers.peers === 1 ? '' : 's'}`)),
         el('p', { class: 'sure' }, accuracyText(MEASURES.peers, peers))));
     }
     if (!this.facts.firstChild || !isHeld(this.facts)) this.facts.replaceChildren(...facts);
@@ -211,7 +209,7 @@ class Found {
     const share = all > 0 ? `${percent(measure.value(row), all)} ${measure.of}` : '';
     parts.push(el('p', { class: 'big' }, measure.text(measure.value(row)), el('small', {}, ` ${measure.name === 'packets' ? 'packets' : ''}`)));
     parts.push(el('p', { class: 'sure' }, [other, share].filter(Boolean).join(', ')));
-    parts.push(el('p', { class: 'sure' }, isExact(measure, row) ? 'exact' : `${accuracyText(measure, row)}; certain: ${bounds(measure, row)}`));
+    parts.push(el('p', { class: 'sure' }, isExact(measure, row) ? 'exact' : `${accuracyText(measure, row)}; ${bounds(measure, row)}`));
     const windows = source.live
       ? [...this.windows(asked, view).values()].sort((a, b) => a.start - b.start).map((one) => ({ ...one, row: one.rows[at] }))
       : asked.kind === 'flow' && at === 0 ? source.pairWindows(view.interface, asked.src, asked.dst) : [];
@@ -236,7 +234,6 @@ class Found {
     this.facts.replaceChildren();
     for (const list of [this.services, this.received]) show(list.node, false);
     const count = pairs.length + nodes.size;
-    this.verdict.classList.remove('certain');
     setText(this.verdict, count > 0 ? '' : `No list has “${text}” in it. Addresses (10.0.0.1), pairs (10.0.0.1 10.0.0.2), networks (10.0.0.0/8), AS numbers (AS64496), services (tcp/443, or the word “service” and a name) and configured names are asked for directly, heavy or not.`);
     show(this.rows.node, pairs.length > 0);
     show(this.nodes.node, nodes.size > 0);
@@ -269,8 +266,9 @@ function listed(asked, lists) {
   return rows.some(Boolean) ? rows : null;
 }
 
+/** The guaranteed bounds of a number. */
 function bounds(measure, row) {
-  const [least, most] = [measure.least(row), measure.most(row)];
-  if (least === null || least === undefined) return 'nothing';
-  return `${measure.text(least)}${most === null || most === undefined ? ' or more' : ` to ${measure.text(most)}`}`;
+  const [least, most] = [measure.least(row), measure.most(row)].map((bound) => (bound === undefined ? null : bound));
+  if (most === null) return least > 0 ? `guaranteed at least ${measure.text(least)}` : 'no guaranteed bounds';
+  return least > 0 ? `guaranteed ${measure.text(least)} to ${measure.text(most)}` : `guaranteed at most ${measure.text(most)}`;
 }

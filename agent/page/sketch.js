@@ -18,9 +18,9 @@ class SketchTab {
     const sketches = answer.sketches;
     const kinds = Object.values(sketches);
     const exact = kinds.length > 0 && kinds.every((one) => one.kind === 'table');
-    setText(this.summary, kinds.length === 0 ? 'This capture says nothing about its sketches.' : exact
+    setText(this.summary, kinds.length === 0 ? 'The report has no data about the sketches of this capture.' : exact
       ? 'Everything fits: each pair, address and service has a counter of its own, and all answers are exact.'
-      : 'Not everything fits into a table of its own any more. The heaviest are still counted by name; all others share small cells in layers, and answers have intervals.');
+      : 'At least one table was full and was replaced by layers. The heaviest entries are still counted by name. All others share small cells in layers, and their numbers are estimates with intervals.');
     const rows = ((view.lists && view.lists.pairs) || []);
     const order = ['pairs', 'sources', 'destinations', 'services'].filter((name) => sketches[name]);
     keyed(this.cards, order, (name) => name, (name) => el('section', { class: 'card', 'aria-label': name }),

@@ -105,7 +105,7 @@ const MEASURES = {
     text: short, rate: (perSecond) => `${short(perSecond)} packets/s`, speed: (rate) => rate.packets_per_second, of: 'of all packets',
   },
   peers: {
-    name: 'hosts', value: (r) => r.peers, low: (r) => r.low, high: (r) => r.high,
+    name: 'peers', value: (r) => r.peers, low: (r) => r.low, high: (r) => r.high,
     least: (r) => (r.exact ? r.peers : null), most: (r) => (r.exact ? r.peers : null), text: whole, rate: () => '', of: '',
   },
 };

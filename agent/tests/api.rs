@@ -124,7 +124,11 @@ fn every_path_answers_and_errors_name_the_mistake() {
             "400",
             "packets or bytes",
         ),
-        ("/api/v1/heavy-hitters?by=color", "400", "packets or bytes"),
+        (
+            "/api/v1/heavy-hitters?by=color",
+            "400",
+            "packets, bytes, rate_2s or",
+        ),
         (
             "/api/v1/heavy-hitters?most=5",
             "400",

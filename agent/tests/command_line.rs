@@ -85,7 +85,7 @@ fn error_messages_say_what_to_do() {
         ),
         (
             &["top", "--agent", &foreign],
-            &["status 404", "is that its port?", "9732"],
+            &["status 404", "check the port", "9732"],
         ),
         (&["top", "--interval", "5"], &["like 1s or 500ms"]),
         (

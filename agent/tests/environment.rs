@@ -20,19 +20,19 @@ fn of(cable: &Cable, name: &str, interface: &str) -> Option<f64> {
 #[test]
 fn capture_works_in_a_network_namespace_with_the_sys_of_the_host() {
     let Some(cable) = Cable::lay() else { return };
-    let inside = |args: &[&str]| {
+    let in_namespace = |args: &[&str]| {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", cable.left));
         command.arg(AGENT).args(args);
         command
     };
-    let listed = inside(&["interfaces"]).output().unwrap();
+    let listed = in_namespace(&["interfaces"]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     let mut names: Vec<_> = listed.lines().filter_map(|l| l.split(' ').next()).collect();
     names.sort_unstable();
     assert_eq!(names, ["cable", "lo"]);
 
-    let mut agent = Running::start(inside(&["run"]).stderr(Stdio::piped()));
+    let mut agent = Running::start(in_namespace(&["run"]).stderr(Stdio::piped()));
     let line = agent.wait_for_line("capturing");
     assert!(line.contains("interfaces=\"cable\""), "{line}");
     agent.wait_for_line("metrics are at");

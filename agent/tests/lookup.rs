@@ -6,7 +6,7 @@ mod common;
 
 use std::net::Ipv4Addr;
 
-use common::lookup::{LOOKUP, ONE, PRIVATE, SENT, THREE, TWO, asns, folder, inside, replay, row};
+use common::lookup::{LOOKUP, ONE, PRIVATE, SENT, THREE, TWO, asns, folder, replay, row, run_in};
 use common::mmdb::{Layout, database, ipinfo};
 use common::{agent, frame, get, json, series, serving, stderr, write_pcap};
 use serde_json::{Value, json};
@@ -278,7 +278,7 @@ fn errors_of_the_configuration_name_key_file_and_cause() {
     let folder = folder("");
     let check = |config: &str| {
         std::fs::write(folder.path().join("agent.toml"), config).unwrap();
-        inside(folder.path(), &["check-config", "agent.toml"])
+        run_in(folder.path(), &["check-config", "agent.toml"])
     };
     let good = check(LOOKUP);
     assert!(good.status.success(), "{}", stderr(&good));
@@ -356,7 +356,7 @@ fn errors_of_the_configuration_name_key_file_and_cause() {
         "{}",
         stderr(&output)
     );
-    let asked = inside(
+    let asked = run_in(
         folder.path(),
         &["replay", "-q", "small.pcap", "--ask=AS64496,*"],
     );

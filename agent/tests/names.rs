@@ -54,7 +54,7 @@ fn groups() -> Value {
     ])
 }
 
-fn inside(folder: &Path, args: &[&str]) -> Output {
+fn run_in(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(AGENT);
     let command = command.args(args).stdin(Stdio::null());
     command.current_dir(folder).output().unwrap()
@@ -68,7 +68,7 @@ fn a_replay_counts_exactly_between_names_and_shows_them() {
     let replay = |args: &[&str]| {
         let common = ["replay", "-q", "small.pcap", "--window", "100ms", "--both"];
         let ask = ["--ask", "10.0.0.5,10.0.0.9", "--exact"];
-        inside(folder.path(), &[&common[..], &ask, args].concat())
+        run_in(folder.path(), &[&common[..], &ask, args].concat())
     };
     let report = json(&replay(&["-c", "agent.toml", "--format", "json"]));
     let capture = &report["captures"][0];
@@ -118,7 +118,7 @@ fn a_sample_is_scaled_up_between_names_too() {
     let config = format!("{NAMES}[capture]\nsample = 4\n");
     std::fs::write(folder.path().join("agent.toml"), config).unwrap();
     let args = ["replay", "-q", "small.pcap", "-c", "agent.toml"];
-    let report = inside(folder.path(), &[&args[..], &["--format", "json"]].concat());
+    let report = run_in(folder.path(), &[&args[..], &["--format", "json"]].concat());
     let capture = &json(&report)["captures"][0];
     let edges = capture["edges"].as_u64().unwrap();
     assert!((300..700).contains(&edges), "{edges}");
@@ -231,7 +231,7 @@ fn check(config: &str, names: &[u8]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("agent.toml"), config).unwrap();
     std::fs::write(folder.path().join("names.csv"), names).unwrap();
-    inside(folder.path(), &["check-config", "agent.toml"])
+    run_in(folder.path(), &["check-config", "agent.toml"])
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn answer(port: u16, path: &str, header: &str) -> (String, String) {
 }
 
 /// What is between the tags of an element.
-fn inside<'a>(page: &'a str, open: &str, close: &str) -> &'a str {
+fn between<'a>(page: &'a str, open: &str, close: &str) -> &'a str {
     let (_, rest) = page.split_once(open).unwrap();
     rest.split_once(close).unwrap().0
 }
@@ -81,8 +81,8 @@ fn the_page_allows_only_its_own_scripts_and_its_own_agent() {
     assert_eq!(head_of("referrer-policy"), "no-referrer");
     assert_eq!(head_of("cache-control"), "no-cache");
     let policy: Vec<&str> = head_of("content-security-policy").split("; ").collect();
-    let script = hash(inside(&page, "<script>", "</script>"));
-    let style = hash(inside(&page, "<style>", "</style>"));
+    let script = hash(between(&page, "<script>", "</script>"));
+    let style = hash(between(&page, "<style>", "</style>"));
     assert_eq!(
         policy,
         [
@@ -97,7 +97,7 @@ fn the_page_allows_only_its_own_scripts_and_its_own_agent() {
         ]
     );
     check_self_contained(&page);
-    assert!(!inside(&page, "<script>", "</script>").contains("innerHTML"));
+    assert!(!between(&page, "<script>", "</script>").contains("innerHTML"));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_full_sketch_reports_its_fill_and_the_coverage_of_its_intervals() {
     let output = agent(&["replay", &path, "-c", &config, "--report", &out]);
     assert!(output.status.success(), "{}", stderr(&output));
     let page = std::fs::read_to_string(page).unwrap();
-    let data = inside(&page, "id=\"data\">", "</script>");
+    let data = between(&page, "id=\"data\">", "</script>");
     let data: Value = serde_json::from_str(data).unwrap();
     let pairs = &data["captures"][0]["sketch"]["pairs"];
     assert_eq!(pairs["kind"], "layers");
@@ -267,7 +267,7 @@ fn a_written_report_contains_the_capture() {
     );
 
     let page = std::fs::read_to_string(folder.path().join("out.html")).unwrap();
-    let data = inside(
+    let data = between(
         &page,
         "<script type=\"application/json\" id=\"data\">",
         "</script>",
@@ -280,14 +280,14 @@ fn a_written_report_contains_the_capture() {
     assert_eq!(capture["top"][0]["packets"], 120);
     assert_eq!(capture["windows"].as_array().unwrap().len(), 2);
     assert_eq!(capture["sketch"]["pairs"]["kind"], "table");
-    let meta = inside(
+    let meta = between(
         &page,
         "<meta http-equiv=\"Content-Security-Policy\" content=\"",
         "\">",
     );
     assert!(meta.contains("connect-src 'none'"), "{meta}");
     assert!(
-        meta.contains(&hash(inside(&page, "<script>", "</script>"))),
+        meta.contains(&hash(between(&page, "<script>", "</script>"))),
         "{meta}"
     );
     check_self_contained(&page);

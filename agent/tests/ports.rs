@@ -210,7 +210,7 @@ fn a_running_agent_answers_queries_about_services() {
     // protocol.
     let shown = text(&[&pair[..], &["--port", "443"]].concat());
     assert!(
-        shown.contains("pair, 443") && shown.contains("certainly 40 to 41"),
+        shown.contains("pair, 443") && shown.contains("guaranteed 40 to 41"),
         "{shown}"
     );
     let shown = text(&[&pair[..], &["--service", "tcp/443"]].concat());

@@ -430,16 +430,16 @@ fn an_answer_has_the_interval_and_the_guaranteed_bounds() {
     let shown = table(&[&[path, "--verify"], &config[..], &asked].concat());
     let head = format!("asked: {src} → {dst}\n");
     assert!(shown.contains(&head), "{shown}");
-    assert!(shown.contains("(90 %), certainly "), "{shown}");
+    assert!(shown.contains("(90 %), guaranteed "), "{shown}");
     assert!(shown.contains("  verified: "), "{shown}");
     for line in shown.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    // "Never occurred" is printed only if the upper bound is 0.
+    // "No packets (exact)" is printed only if the upper bound is 0.
     let asked = replay(path, &[&config[..], &["--ask", never]].concat());
-    let certain = asked["asked"][0]["at_most"] == 0;
-    assert_eq!(shown.contains("never occurred"), certain, "{shown}");
+    let is_zero = asked["asked"][0]["at_most"] == 0;
+    assert_eq!(shown.contains("no packets (exact)"), is_zero, "{shown}");
     let shown = table(&[&office(folder.path()), "--ask", "10.0.0.1,10.9.9.9"]);
-    let expected = "\n  asked: 10.0.0.1 → 10.9.9.9\n    never occurred\n";
+    let expected = "\n  asked: 10.0.0.1 → 10.9.9.9\n    no packets (exact)\n";
     assert!(shown.contains(expected), "{shown}");
 }

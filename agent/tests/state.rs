@@ -287,9 +287,9 @@ fn damaged_and_foreign_windows_are_set_aside_with_a_warning() {
         (&body, None, "bad", "checksum is wrong"),
         (&longer, None, "bad", "too long"),
         (&random, None, "bad", "does not begin like a window"),
-        (&good[..0].to_vec(), None, "bad", "breaks off"),
-        (&good[..100].to_vec(), None, "bad", "breaks off"),
-        (&good[..good.len() - 1].to_vec(), None, "bad", "breaks off"),
+        (&good[..0].to_vec(), None, "bad", "truncated"),
+        (&good[..100].to_vec(), None, "bad", "truncated"),
+        (&good[..good.len() - 1].to_vec(), None, "bad", "truncated"),
         (&good, Some(other), "foreign", "another capture.filter"),
         (
             &good,

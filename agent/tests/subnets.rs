@@ -63,7 +63,7 @@ fn capture(folder: &Path) {
     std::fs::write(folder.join("agent.toml"), NAMES).unwrap();
 }
 
-fn inside(folder: &Path, args: &[&str]) -> Output {
+fn run_in(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(AGENT);
     let command = command.args(args).stdin(Stdio::null());
     command.current_dir(folder).output().unwrap()
@@ -102,7 +102,7 @@ fn networks_are_queried_by_prefix_by_name_and_in_both_directions() {
         let mut all = vec!["replay", "-q", "small.pcap", "-c", "agent.toml", "--exact"];
         all.extend(args);
         all.extend(asks.iter().map(String::as_str));
-        inside(folder.path(), &all)
+        run_in(folder.path(), &all)
     };
     let window = ["--window", "1h", "--format", "json"];
     let there = json(&replay(&window));
@@ -219,7 +219,7 @@ fn an_invalid_query_is_an_error_with_an_example() {
             "--ask",
             ask,
         ];
-        let output = inside(folder.path(), &args);
+        let output = run_in(folder.path(), &args);
         assert_eq!(output.status.code(), Some(2), "{ask}");
         assert!(stderr(&output).contains(says), "{ask}: {}", stderr(&output));
     }

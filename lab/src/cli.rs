@@ -190,6 +190,6 @@ fn eval_memory(text: &str) -> Result<Size, String> {
     const MOST: Size = Size(1 << 30);
     match text.parse::<Size>()? {
         size if size <= MOST => Ok(size),
-        size => Err(format!("{size} is not possible, allowed is up to {MOST}")),
+        size => Err(format!("{size}: must be {MOST} or less")),
     }
 }

@@ -29,7 +29,7 @@ pub struct Amount {
     /// nothing.
     pub at_least: Option<u64>,
     /// Guaranteed upper bound: the number is never more. `Some(0)` means that the edge
-    /// certainly did not occur.
+    /// did not occur.
     pub at_most: Option<u64>,
 }
 

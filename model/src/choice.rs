@@ -21,7 +21,7 @@ pub(crate) fn parse<T: Copy>(
         Error::Setting {
             name: what,
             value: text.into(),
-            allowed: allowed.join(", "),
+            allowed: format!("one of {}", allowed.join(", ")),
         }
     })
 }

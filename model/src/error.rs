@@ -10,13 +10,13 @@ pub enum Error {
     #[error("tensor operation failed: {}", first_line(.0))]
     Tensor(#[from] candle_core::Error),
     /// A setting is outside its range.
-    #[error("{name} = {value} is not possible: {allowed}")]
+    #[error("{name} = {value}: must be {allowed}")]
     Setting {
         /// Name of the setting.
         name: &'static str,
         /// The value that was given.
         value: String,
-        /// The values that are allowed.
+        /// The values that are allowed; completes "must be".
         allowed: String,
     },
     /// A device cannot be used.

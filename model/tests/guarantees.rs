@@ -35,7 +35,7 @@ enum Sizes {
 }
 
 /// A stream with any counts, sizes and order.
-fn draw(rng: &mut Xoshiro256PlusPlus, sizes: Sizes) -> Packets {
+fn random_packets(rng: &mut Xoshiro256PlusPlus, sizes: Sizes) -> Packets {
     let edges: u64 = rng.random_range(200..6000);
     let skew = rng.random_range(0.3..1.5);
     let mut packets = Vec::new();
@@ -191,7 +191,7 @@ fn every_true_count_is_inside_the_guaranteed_bounds() {
             Sizes::Shrinking,
             Sizes::Growing,
         ][seed as usize % 4];
-        let packets = draw(&mut rng, sizes);
+        let packets = random_packets(&mut rng, sizes);
         let half = packets.len() / 2;
         for (at, batch) in packets.chunks(batch).enumerate() {
             store(&mut sketch, &secret, batch);
@@ -227,7 +227,7 @@ fn edges_with_packets_of_one_size_are_answered_with_that_size() {
         let secret = Secret::from_seed(seed);
         let allowance = Allowance::alone(16 << 10, 16 << 10);
         let mut sketch = Crane::layered(&profile, secret, 1, allowance).unwrap();
-        let mut packets = draw(&mut rng, Sizes::Constant);
+        let mut packets = random_packets(&mut rng, Sizes::Constant);
         // New edges that slowly outrank others, one packet at a time.
         for edge in 10_000..10_040 {
             packets.extend((0..8000).map(|_| (edge, constant_size(edge))));

@@ -16,45 +16,45 @@ const CARRIES: [Carry; 3] = [Carry::Sequential, Carry::BatchSynchronous, Carry::
 const WRITES: [Writes; 2] = [Writes::Bottom, Writes::Every];
 
 /// All combinations of carry and written layers.
-fn ways() -> impl Iterator<Item = Way> {
+fn variants() -> impl Iterator<Item = Variant> {
     CARRIES
         .into_iter()
-        .flat_map(|carry| WRITES.map(|writes| Way { carry, writes }))
+        .flat_map(|carry| WRITES.map(|writes| Variant { carry, writes }))
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct Variant {
     carry: Carry,
     writes: Writes,
 }
 
-fn bottom(carry: Carry) -> Way {
+fn bottom(carry: Carry) -> Variant {
     let writes = Writes::Bottom;
-    Way { carry, writes }
+    Variant { carry, writes }
 }
 
 fn weights(writes: Writes) -> Arc<PaperWeights> {
     Arc::new(PaperWeights::random(7, 4, writes))
 }
 
-fn settings(way: Way, start_layers: usize) -> HierarchySettings {
+fn settings(variant: Variant, start_layers: usize) -> HierarchySettings {
     HierarchySettings {
         start_layers,
-        carry: way.carry,
-        ..HierarchySettings::of(&weights(way.writes))
+        carry: variant.carry,
+        ..HierarchySettings::of(&weights(variant.writes))
     }
 }
 
-fn fused(way: Way, start_layers: usize) -> Hierarchy<Fused> {
-    let weights = weights(way.writes);
+fn fused(variant: Variant, start_layers: usize) -> Hierarchy<Fused> {
+    let weights = weights(variant.writes);
     let executor = Fused::new(weights.clone());
-    Hierarchy::new(executor, weights, settings(way, start_layers)).unwrap()
+    Hierarchy::new(executor, weights, settings(variant, start_layers)).unwrap()
 }
 
-fn tensor(way: Way, start_layers: usize) -> Hierarchy<TensorExecutor> {
-    let weights = weights(way.writes);
+fn tensor(variant: Variant, start_layers: usize) -> Hierarchy<TensorExecutor> {
+    let weights = weights(variant.writes);
     let x = TensorExecutor::new(&weights, candle_core::Device::Cpu, "cpu-tensor".into()).unwrap();
-    Hierarchy::new(x, weights, settings(way, start_layers)).unwrap()
+    Hierarchy::new(x, weights, settings(variant, start_layers)).unwrap()
 }
 
 /// Few nodes, so that edges repeat and collide; weights from 0 to `heaviest`.
@@ -82,13 +82,16 @@ fn cells<X: Executor>(hierarchy: &Hierarchy<X>) -> Vec<f32> {
 
 #[test]
 fn no_carry_makes_a_cell_negative() {
-    for way in ways() {
+    for variant in variants() {
         for (seed, heaviest) in [(1, 1), (2, 20), (3, 5_000)] {
             let stream = stream(seed, 600, 12, heaviest);
-            let mut sketch = fused(way, 4);
+            let mut sketch = fused(variant, 4);
             for batch in stream.chunks(64) {
                 sketch.store(batch).unwrap();
-                assert!(cells(&sketch).iter().all(|cell| *cell >= 0.0), "{way:?}");
+                assert!(
+                    cells(&sketch).iter().all(|cell| *cell >= 0.0),
+                    "{variant:?}"
+                );
             }
         }
     }
@@ -119,15 +122,15 @@ fn layers_that_all_arrivals_are_written_to_are_never_below_the_truth() {
     // Nothing is carried out of the top layer, and in this stream nothing out of the
     // others either.
     for carry in CARRIES {
-        let way = Way {
+        let variant = Variant {
             carry,
             writes: Writes::Every,
         };
         let settings = HierarchySettings {
             theta: 65_536.0,
-            ..settings(way, 3)
+            ..settings(variant, 3)
         };
-        let weights = weights(way.writes);
+        let weights = weights(variant.writes);
         let mut sketch = Hierarchy::new(Fused::new(weights.clone()), weights, settings).unwrap();
         let stream = stream(9, 3000, 50, 3);
         for batch in stream.chunks(100) {
@@ -149,11 +152,11 @@ fn layers_that_all_arrivals_are_written_to_are_never_below_the_truth() {
 #[test]
 fn carried_packets_are_added_to_layers_that_every_arrival_is_written_to() {
     let edge = Edge::new(5, 6);
-    let way = Way {
+    let variant = Variant {
         carry: Carry::BatchSynchronous,
         writes: Writes::Every,
     };
-    let mut sketch = fused(way, 3);
+    let mut sketch = fused(variant, 3);
     sketch.store(&[Weighted::new(edge, 103)]).unwrap();
     // 103 = 25·4 + 3; then 103 + 25 = 32·4; then 103 + 32.
     let ratios = sketch.ratios(&[edge]).unwrap().remove(0);
@@ -164,10 +167,10 @@ fn carried_packets_are_added_to_layers_that_every_arrival_is_written_to() {
 
 #[test]
 fn executors_agree() {
-    for way in ways() {
-        let carry = way.carry;
+    for variant in variants() {
+        let carry = variant.carry;
         for seed in 0..4 {
-            let (mut a, mut b) = (fused(way, 1), tensor(way, 1));
+            let (mut a, mut b) = (fused(variant, 1), tensor(variant, 1));
             let length = if carry == Carry::Sequential { 120 } else { 600 };
             let stream = stream(seed, length, 40, 30);
             for batch in stream.chunks(100) {
@@ -202,9 +205,9 @@ fn executors_agree() {
 fn a_batch_of_one_is_the_sequential_carry() {
     let stream = stream(5, 300, 15, 9);
     for writes in WRITES {
-        let way = |carry| Way { carry, writes };
-        let mut one_by_one = fused(way(Carry::BatchSynchronous), 3);
-        let mut sequential = fused(way(Carry::Sequential), 3);
+        let variant = |carry| Variant { carry, writes };
+        let mut one_by_one = fused(variant(Carry::BatchSynchronous), 3);
+        let mut sequential = fused(variant(Carry::Sequential), 3);
         for arrival in &stream {
             one_by_one.store(std::slice::from_ref(arrival)).unwrap();
             sequential.store(std::slice::from_ref(arrival)).unwrap();
@@ -346,7 +349,7 @@ fn taking_an_edge_out_leaves_the_rest() {
         let carry = Carry::BatchSynchronous;
         let settings = HierarchySettings {
             theta,
-            ..settings(Way { carry, writes }, 4)
+            ..settings(Variant { carry, writes }, 4)
         };
         let weights = weights(writes);
         let mut sketch = Hierarchy::new(Fused::new(weights.clone()), weights, settings).unwrap();
@@ -415,7 +418,7 @@ fn impossible_settings_are_refused_with_a_reason() {
     let profile = crane_model::paper::PaperProfile::new(weights(), &device).unwrap();
     for settings in bad {
         let error = profile.layers(settings).err().unwrap().to_string();
-        assert!(error.contains("is not possible"), "{error}");
+        assert!(error.contains("must be"), "{error}");
     }
     if !cfg!(feature = "cuda") {
         let error = DeviceChoice::Cuda(0).open().err().unwrap().to_string();

@@ -339,7 +339,7 @@ fn too_little_memory_and_weights_of_another_profile_are_refused() {
     for bytes in [0, 1, 4095] {
         let made = make(&profile(DeviceChoice::Cpu), Memory::Fixed(bytes), secret());
         let error = made.err().unwrap().to_string();
-        assert!(error.contains("4096 or more"), "{error}");
+        assert!(error.contains("4096 bytes or more"), "{error}");
     }
     let paper = include_bytes!("../../weights/paper.safetensors");
     let error = PackedWeights::load(paper).unwrap_err().to_string();

@@ -139,7 +139,7 @@ fn ask(sketch: &Crane, networks: &Networks) -> Flow<()> {
     sketch.sum(&|name| networks.hold(pair_of(name)))
 }
 
-fn is_inside(amount: &Amount, truth: u64, of: &Networks) -> bool {
+fn is_within_interval(amount: &Amount, truth: u64, of: &Networks) -> bool {
     let (least, most) = (amount.at_least.unwrap(), amount.at_most.unwrap());
     assert!(
         least <= truth && truth <= most,
@@ -193,8 +193,8 @@ fn nine_sums_in_ten_are_inside_their_interval_and_all_inside_the_guaranteed_boun
             for networks in questions(seed, &truth, &batches) {
                 let (packets, bytes) = sum(&truth, &networks);
                 let flow = ask(&sketch, &networks);
-                hits[0] += usize::from(is_inside(&flow.packets, packets, &networks));
-                hits[1] += usize::from(is_inside(&flow.bytes, bytes, &networks));
+                hits[0] += usize::from(is_within_interval(&flow.packets, packets, &networks));
+                hits[1] += usize::from(is_within_interval(&flow.bytes, bytes, &networks));
                 wrong += (flow.packets.estimate as f64 - packets as f64) / all;
                 asked += 1;
             }
@@ -303,7 +303,7 @@ fn packets_of_evicted_edges_are_included_in_sums() {
         for ((pair, packets), sum) in asked.into_iter().zip(&mut sums) {
             let networks = Networks { pair, bits: [8, 0] };
             let amount = ask(&sketch, &networks).packets;
-            hits += u64::from(is_inside(&amount, packets, &networks));
+            hits += u64::from(is_within_interval(&amount, packets, &networks));
             *sum += amount.estimate;
         }
     }

@@ -254,8 +254,9 @@ crane-agent query [--src <SRC>] [--dst <DST>] [--both] [--port <PORT> | --servic
        crane-agent query --node <IP> [OPTIONS]";
 
 const QUERY_ANSWER: &str = "\
-An answer is an estimate, the interval that holds the truth in nine of ten cases
-(90 %), and what is certain, whatever the traffic; or it is exact.";
+An answer is exact, or it has three parts: an estimate; the 90 % interval, in which
+the true number is in nine of ten cases; and guaranteed bounds, which hold for any
+traffic.";
 
 /// `crane-agent top`
 #[derive(Debug, Args)]

@@ -75,7 +75,7 @@ pub fn query(args: &Query, out: &mut impl Write) -> anyhow::Result<()> {
         for node in &answer.interfaces {
             let known = &node.node;
             let peers = [("to", &known.fan_out), ("from", &known.fan_in)];
-            let [to, from] = peers.map(|(way, fan)| report::answer::peers(way, fan, table.units));
+            let [to, from] = peers.map(|(to, fan)| report::answer::peers(to, fan, table.units));
             let services = known.services.clone().unwrap_or_default();
             let place = place(&node.interface, node.window, &node.state.time);
             let of = report::services::lines(&services.sent, &known.sent, table.units);
@@ -228,11 +228,7 @@ impl EstimateTable {
         estimate: &Estimate,
         more: impl IntoIterator<Item = String>,
     ) {
-        let never = match what.starts_with("pair") {
-            true => "never occurred",
-            false => "no packets (exact)",
-        };
-        let answer = report::answer::lines(estimate, None, never, self.units);
+        let answer = report::answer::lines(estimate, None, self.units);
         self.lines.push(format!("{place}, {what}"));
         let answer = answer.into_iter().chain(more);
         self.lines.extend(answer.map(|line| format!("  {line}")));

@@ -14,7 +14,7 @@ pub fn configure(file: Option<&PathBuf>, flags: &SketchArgs) -> anyhow::Result<L
     let mut loaded = Loaded::from(file)?;
     if !loaded.unknown_variables.is_empty() {
         tracing::warn!(
-            "ignored, as they are none of crane-agent's variables: {}",
+            "unknown variables are ignored: {}",
             loaded.unknown_variables.join(", ")
         );
     }

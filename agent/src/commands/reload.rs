@@ -79,7 +79,7 @@ impl Agent {
             false => tracing::info!("configuration reloaded: {}", changed.join(", ")),
         }
         if scope >= RenewalScope::Window {
-            tracing::info!("windows that had begun ended early, and others began");
+            tracing::info!("the current windows ended early, and new windows began");
         }
         if !at_start.is_empty() {
             tracing::warn!("needs a restart: {}", at_start.join(", "));

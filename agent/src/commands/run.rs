@@ -60,10 +60,10 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let mut lines = LinesSink::new(Arc::clone(&shown));
     let prepared = lines.prepare(&config.export)?;
     lines.adopt(prepared);
-    pipeline.tell(Listener {
+    pipeline.set_listener(Listener {
         on_turn: lines.on_turn(),
-        wants_saved: lines.is_on(),
-        was_told: lines.was_written(),
+        reports_saved: lines.is_on(),
+        was_reported: lines.was_written(),
     });
     if let Some(folder) = folder {
         pipeline.keep_windows(folder, &key)?;

@@ -48,7 +48,7 @@ fn describe() {
     describe_counter!(
         PANICS,
         Unit::Count,
-        "Faults in the agent, by the kind of thread; it goes on after each."
+        "Faults in the agent, by the kind of thread. The thread continues after each."
     );
     describe_gauge!(
         DEVICE,
@@ -58,7 +58,7 @@ fn describe() {
     describe_gauge!(
         RELOADED,
         Unit::Count,
-        "1 if the configuration was in order when it was last read, 0 if the one before it is \
+        "1 if the configuration was valid when it was last read, 0 if the previous one is \
          still in force."
     );
     describe_gauge!(

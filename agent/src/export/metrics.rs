@@ -129,19 +129,19 @@ const FAMILIES: [Row; 19] = [
     (
         "crane_window_seconds",
         Kind::Gauge,
-        "Length of the window that is exported, so far if it is not complete.",
+        "Length of the exported window; until now if it is not complete.",
         |of| of.window.time.seconds,
     ),
     (
         "crane_window_start_timestamp_seconds",
         Kind::Gauge,
-        "When that window began.",
+        "When the exported window began.",
         |of| of.window.time.start.unwrap_or(0.0),
     ),
     (
         "crane_window_unseen_seconds",
         Kind::Gauge,
-        "How much of that window no agent saw: from its last save to the restart.",
+        "How long no agent ran during the exported window: from its last save to the restart.",
         |of| of.window.unseen_seconds,
     ),
     (
@@ -159,19 +159,19 @@ const FAMILIES: [Row; 19] = [
     (
         "crane_window_packets",
         Kind::Gauge,
-        "Packets in that window; for a rate, divide by crane_window_seconds.",
+        "Packets in the exported window; for a rate, divide by crane_window_seconds.",
         |of| of.window.packets as f64,
     ),
     (
         "crane_window_bytes",
         Kind::Gauge,
-        "Bytes in that window; for a rate, divide by crane_window_seconds.",
+        "Bytes in the exported window; for a rate, divide by crane_window_seconds.",
         |of| of.window.bytes as f64,
     ),
     (
         "crane_window_complete",
         Kind::Gauge,
-        "1 if that window is over, 0 if it is the first one.",
+        "1 if the exported window is complete, 0 if it is the first one and has not ended.",
         |of| f64::from(u8::from(of.view.last.is_some())),
     ),
 ];
@@ -319,7 +319,10 @@ fn write_protocols(text: &mut String, scraped: &[Scraped]) {
         (PROTOCOL_PACKETS, "Packets"),
         (PROTOCOL_BYTES, "Bytes of packets"),
     ] {
-        let help = format!("{what} that are looked at and have addresses, by what they carry.");
+        let help = format!(
+            "{what} with addresses, by protocol. Packets dropped because the ring was full are \
+             included, packets left out by sampling are not."
+        );
         let mut family = Family::begin(text, name, Kind::Counter, &help);
         for of in scraped {
             for (protocol, packets, bytes) in of.view.tally.protocols() {
@@ -411,7 +414,7 @@ fn write_complete(text: &mut String, scraped: &[Scraped]) {
         let unit = by.name();
         let name = format!("crane_heavy_hitters_complete_above_{unit}");
         let help = format!(
-            "No pair has more {unit} in the window than this that is not among \
+            "Upper bound of the {unit} in the window of each pair that is not in \
              crane_heavy_hitter_{unit}; {RATE}"
         );
         let mut family = Family::begin(text, &name, Kind::Gauge, &help);
@@ -426,14 +429,12 @@ fn write_complete(text: &mut String, scraped: &[Scraped]) {
 /// Addresses with the most peers, in each direction.
 fn write_fans(text: &mut String, scraped: &[Scraped]) {
     type Fans = fn(&Lists) -> &List<AddressKey, PeerEstimate>;
-    let out: (_, _, _, Fans) = (FAN_OUT, "sources", "sent to", |lists| &lists.fan_out);
-    let into: (_, _, _, Fans) = (FAN_IN, "destinations", "received from", |lists| {
-        &lists.fan_in
-    });
-    for (name, whom, what, list) in [out, into] {
+    let out: (_, _, _, Fans) = (FAN_OUT, "source", "destinations", |lists| &lists.fan_out);
+    let into: (_, _, _, Fans) = (FAN_IN, "destination", "sources", |lists| &lists.fan_in);
+    for (name, node, peers, list) in [out, into] {
         let help = format!(
-            "Different addresses that each of the {whom} with most of them {what} in the \
-             window, estimated, of those that stand out; of a sample, those that were seen."
+            "Number of {peers} of a {node} in the window, of those with the most that stand out. \
+             With capture.sample only {peers} in sampled packets count."
         );
         let mut family = Family::begin(text, name, Kind::Gauge, &help);
         for of in scraped {
@@ -443,8 +444,8 @@ fn write_fans(text: &mut String, scraped: &[Scraped]) {
             }
         }
     }
-    let help = "Different addresses that a notable address talked with in the window, by kind: \
-                a scan or a flood has a packet or two with most of them, fan_out and fan_in more.";
+    let help = "Peers of a notable address in the window, by kind: a scan or a flood has one or two \
+                packets with at least half of its peers, fan_out and fan_in more.";
     let mut family = Family::begin(text, NOTABLE, Kind::Gauge, help);
     for of in scraped {
         for Notable { kind, row } in &of.exported.lists.by_packets.notable {

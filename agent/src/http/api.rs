@@ -378,7 +378,7 @@ fn endpoint(
 ) -> Result<Endpoint, ApiError> {
     let text = text(given, name)?;
     let refuse = |why| {
-        let message = format!("{name}={text} is not possible: {why}");
+        let message = format!("{name}={text}: {why}");
         ApiError(StatusCode::BAD_REQUEST, message)
     };
     let endpoint = text.parse::<Endpoint>().map_err(refuse)?;
@@ -464,6 +464,6 @@ pub(super) fn parameters(
 }
 
 pub(super) fn wrong(name: &str, value: &str, allowed: &str) -> ApiError {
-    let message = format!("{name}={value} is not possible, allowed: {allowed}");
+    let message = format!("{name}={value}: must be {allowed}");
     ApiError(StatusCode::BAD_REQUEST, message)
 }

@@ -105,8 +105,8 @@ pub fn get_text(of: &Agent, path: &str, parameters: &[(&str, String)]) -> anyhow
 
 fn not_an_agent(agent: &str, status: &str) -> String {
     format!(
-        "{agent} does not answer as an agent does (status {status}): is that its port? \
-         The agent's log names it, 9732 unless told otherwise"
+        "{agent} is not a crane-agent (HTTP status {status}): check the port. The default is 9732; \
+         the agent writes its addresses to the log"
     )
 }
 

@@ -125,7 +125,7 @@ fn order(given: &BTreeMap<String, String>) -> Result<Order, ApiError> {
     match (rate, text) {
         (Some(period), _) => Ok(Order::Rate(period)),
         (None, Some(other)) if other != "packets" && other != "bytes" => {
-            Err(wrong("by", other, "packets or bytes, rate_2s or rate_10s"))
+            Err(wrong("by", other, "packets, bytes, rate_2s or rate_10s"))
         }
         (None, _) => by(given).map(Order::Window),
     }

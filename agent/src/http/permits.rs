@@ -46,9 +46,9 @@ enum Progress {
 /// Why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
-    /// All are held by connections that are not idle yet.
+    /// No connection that could be dropped is idle, but one may become idle, so the new one waits.
     All,
-    /// The peer has too many requests that are being answered.
+    /// The peer has too many requests that are being answered, so the new connection is refused.
     Peer,
 }
 

@@ -186,7 +186,10 @@ impl Protection {
                 let last_error = format!("{error:#}");
                 let is_due = watch.log_limit.allows();
                 if is_due || watch.last_error != last_error {
-                    tracing::error!("what protected the addresses stays as it was: {last_error}");
+                    tracing::error!(
+                        "the file of export.web_config is not applied, the protection stays as it was: \
+                         {last_error}"
+                    );
                     watch.last_error = last_error;
                 }
             }

@@ -62,7 +62,7 @@ pub fn filter(given: &BTreeMap<String, String>) -> Result<Option<ServiceFilter>,
         },
         (None, Some(service)) => match service.parse() {
             Ok(filter) => Ok(Some(filter)),
-            Err(why) => refuse(format!("service={service} is not possible: {why}")),
+            Err(why) => refuse(format!("service={service}: {why}")),
         },
     }
 }

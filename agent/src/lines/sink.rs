@@ -25,7 +25,7 @@ use crate::process::{host, panics};
 use crate::traffic::tally::Tally;
 use crate::window::Window;
 use crate::window::view::CurrentView;
-use crate::window::windows::{OnTurn, WasTold};
+use crate::window::windows::{OnTurn, WasReported};
 
 /// Most windows that wait to be converted to lines. Each keeps its memory meanwhile.
 const MOST_WINDOWS: usize = 4096;
@@ -98,7 +98,7 @@ impl LinesSink {
 
     /// Whether the file contained a window when the agent was started, by its interface and its
     /// start. The file is read at the first call.
-    pub fn was_written(&self) -> WasTold {
+    pub fn was_written(&self) -> WasReported {
         let path = self.current.as_ref().map(|(path, _)| path.clone());
         let windows = LazyCell::new(move || path.map(|path| written::windows(&path)));
         Box::new(move |interface, start| {

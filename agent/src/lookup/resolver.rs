@@ -162,7 +162,7 @@ impl Shared {
             let found = panic::catch_unwind(AssertUnwindSafe(|| self.find(address)));
             let found = found.unwrap_or(Found::Failed);
             let mut state = locked(&self.state);
-            state.note(address, found);
+            state.store(address, found);
             state.waiting.remove(&address);
             if state.waiting.is_empty() {
                 self.idle.notify_all();
@@ -241,7 +241,7 @@ fn text(path: &str) -> String {
 }
 
 impl State {
-    fn note(&mut self, address: IpAddr, found: Found) {
+    fn store(&mut self, address: IpAddr, found: Found) {
         let before = self.known.get(&address);
         let (name, lasts) = match found {
             Found::Name(name) => (Some(name), NAME_LASTS),
@@ -396,11 +396,11 @@ mod tests {
     #[test]
     fn the_oldest_names_are_removed_and_a_failure_keeps_a_known_name() {
         let mut state = State::default();
-        state.note(address(0), Found::Name("a.example".into()));
-        state.note(address(0), Found::Failed);
+        state.store(address(0), Found::Name("a.example".into()));
+        state.store(address(0), Found::Failed);
         assert_eq!(state.known[&address(0)].name.as_deref(), Some("a.example"));
         for n in 1..=MAX_KNOWN as u16 {
-            state.note(address(n), Found::Nothing);
+            state.store(address(n), Found::Nothing);
         }
         assert_eq!(
             (state.known.len(), state.order.len()),

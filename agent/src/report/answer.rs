@@ -1,13 +1,13 @@
 //! An answer as text: the estimate, its 90 % interval and the guaranteed bounds.
 
-use crate::text::units::Units;
+use crate::text::units::{self, Units};
 use crate::window::estimate::{Estimate, PeerEstimate};
 
-/// One line for packets and one for bytes, or the single line `never` if the upper bound is 0.
-/// `share` follows the number of packets.
-pub fn lines(answer: &Estimate, share: Option<&str>, never: &str, units: Units) -> Vec<String> {
+/// One line for packets and one for bytes, or a single line if the upper bound is 0. `share` follows
+/// the number of packets.
+pub fn lines(answer: &Estimate, share: Option<&str>, units: Units) -> Vec<String> {
     if answer.at_most == Some(0) {
-        return vec![never.to_owned()];
+        return vec!["no packets (exact)".into()];
     }
     let share = share.map_or_else(String::new, |share| format!(" ({share})"));
     let packets = units.count(answer.packets);
@@ -21,11 +21,7 @@ pub fn lines(answer: &Estimate, share: Option<&str>, never: &str, units: Units) 
         [answer.bytes_at_least, answer.bytes_at_most],
         |number| units.bytes(number),
     );
-    let noun = if answer.packets == 1 {
-        "packet"
-    } else {
-        "packets"
-    };
+    let noun = units::noun(answer.packets, "packets");
     vec![
         format!("{packets} {noun}{share}, {of_packets}"),
         format!("{}, {of_bytes}", units.bytes(answer.bytes)),
@@ -50,7 +46,7 @@ pub fn peers(direction: &str, answer: &PeerEstimate, units: Units) -> Option<Str
 /// The 90 % interval and the guaranteed bounds of a number.
 fn accuracy(
     [low, high]: [u64; 2],
-    certain: [Option<u64>; 2],
+    guaranteed: [Option<u64>; 2],
     show: impl Fn(u64) -> String,
 ) -> String {
     let range = |low: u64, high: u64| match (show(low), show(high)) {
@@ -58,11 +54,13 @@ fn accuracy(
         (low, high) => format!("{low} to {high}"),
     };
     let likely = format!("{} (90 %)", range(low, high));
-    match certain {
+    match guaranteed {
         [Some(least), Some(most)] if least == most => "exact".into(),
-        [None | Some(0), Some(most)] => format!("{likely}, certainly {} at most", show(most)),
-        [Some(least), Some(most)] => format!("{likely}, certainly {}", range(least, most)),
-        [Some(least), None] if least > 0 => format!("{likely}, certainly {} or more", show(least)),
+        [None | Some(0), Some(most)] => format!("{likely}, guaranteed at most {}", show(most)),
+        [Some(least), Some(most)] => format!("{likely}, guaranteed {}", range(least, most)),
+        [Some(least), None] if least > 0 => {
+            format!("{likely}, guaranteed at least {}", show(least))
+        }
         [_, None] => likely,
     }
 }
@@ -71,9 +69,9 @@ fn accuracy(
 mod tests {
     use super::*;
 
-    fn estimate(packets: [u64; 3], certain: [Option<u64>; 2]) -> Estimate {
+    fn estimate(packets: [u64; 3], guaranteed: [Option<u64>; 2]) -> Estimate {
         let [low, packets, high] = packets;
-        let [at_least, at_most] = certain;
+        let [at_least, at_most] = guaranteed;
         Estimate {
             packets,
             low,
@@ -88,17 +86,17 @@ mod tests {
         }
     }
 
-    fn words(packets: [u64; 3], certain: [Option<u64>; 2]) -> String {
-        let answer = estimate(packets, certain);
-        lines(&answer, None, "never occurred", Units::Readable).join("; ")
+    fn words(packets: [u64; 3], guaranteed: [Option<u64>; 2]) -> String {
+        let answer = estimate(packets, guaranteed);
+        lines(&answer, None, Units::Readable).join("; ")
     }
 
     #[test]
-    fn only_an_upper_bound_of_zero_is_shown_as_never() {
-        assert_eq!(words([0; 3], [Some(0); 2]), "never occurred");
+    fn only_an_upper_bound_of_zero_is_shown_as_no_packets() {
+        assert_eq!(words([0; 3], [Some(0); 2]), "no packets (exact)");
         assert_eq!(
             words([0; 3], [Some(0), Some(3)]),
-            "0 packets, 0 (90 %), certainly 3 at most; 0 B, 0 B (90 %), certainly 192 KiB at most"
+            "0 packets, 0 (90 %), guaranteed at most 3; 0 B, 0 B (90 %), guaranteed at most 192 KiB"
         );
         assert_eq!(
             words([0; 3], [None; 2]),
@@ -110,15 +108,15 @@ mod tests {
     fn interval_and_bounds_are_shown_together() {
         assert_eq!(
             words([1, 1, 2], [Some(1), None]),
-            "1 packet, 1 to 2 (90 %), certainly 1 or more; \
-             1.0 KiB, 1.0 KiB to 2.0 KiB (90 %), certainly 64 B or more"
+            "1 packet, 1 to 2 (90 %), guaranteed at least 1; \
+             1.0 KiB, 1.0 KiB to 2.0 KiB (90 %), guaranteed at least 64 B"
         );
         let exact = Estimate {
             bytes_at_least: Some(7),
             bytes_at_most: Some(7),
             ..estimate([7; 3], [Some(7); 2])
         };
-        let exact = lines(&exact, Some("1.50%"), "", Units::Exact);
+        let exact = lines(&exact, Some("1.50%"), Units::Exact);
         assert_eq!(exact, ["7 packets (1.50%), exact", "7168 B, exact"]);
     }
 
@@ -128,7 +126,7 @@ mod tests {
             [98_000_000, 123_456, 98_000_000],
             [Some(98_700), Some(u64::MAX >> 17)],
         );
-        for line in lines(&wide, Some("12.34%"), "", Units::Readable) {
+        for line in lines(&wide, Some("12.34%"), Units::Readable) {
             assert!(line.chars().count() + 4 <= 80, "{line}");
         }
     }

@@ -1,5 +1,6 @@
-//! A report as CSV: the lines of the only window of each capture or, if captures are divided
-//! into windows, those of each window when it ends, so that no window has to be kept.
+//! A report as CSV. If captures are divided into windows, the lines of a window are written when it
+//! ends, so that no window has to be kept. Otherwise each capture has one window, whose lines are
+//! written at its end.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -52,7 +52,7 @@ impl Accuracy {
             return Ok(());
         };
         let most = match lists.by {
-            By::Packets => format!("{} packets", units.count(most)),
+            By::Packets => format!("{} {}", units.count(most), units::noun(most, "packets")),
             By::Bytes => units.bytes(most),
         };
         // Nothing is guaranteed about packets that sampling skipped, nor in the paper profile.
@@ -131,11 +131,11 @@ impl<W: Write> Visitor for Tables<'_, W> {
                 false => writeln!(out, "  any other {} has {most} at most", name.noun),
             };
         }
-        let most = numbers.units.count(most);
-        let (noun, counts) = (name.noun, name.counts);
+        let shown = numbers.units.count(most);
+        let (noun, counts) = (name.noun, units::noun(most, name.counts));
         match list.rows.is_empty() {
-            true => writeln!(out, "\n  {title}: {}", name.none_stands_out(&most)),
-            false => writeln!(out, "  any other {noun} has {most} {counts} at most"),
+            true => writeln!(out, "\n  {title}: {}", name.none_stands_out(most, &shown)),
+            false => writeln!(out, "  any other {noun} has {shown} {counts} at most"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::text::table::Table;
-use crate::text::units::Units;
+use crate::text::units::{self, Units};
 use crate::traffic::question::By;
 use crate::traffic::service::Service;
 use crate::window::estimate::Estimate;
@@ -36,23 +36,26 @@ pub fn lines(services: &[Row<Service>], all: &Estimate, units: Units) -> Vec<Str
     let line = |(name, row): (&String, &Row<Service>)| {
         let (value, bytes) = (&row.value, units.bytes(row.value.bytes));
         let packets = units.count(value.packets);
+        let noun = units::noun(value.packets, "packets");
         match value.is_exact() {
-            true => format!("{name:width$}  {packets} packets, exact, {bytes}"),
+            true => format!("{name:width$}  {packets} {noun}, exact, {bytes}"),
             false => {
                 let (low, high) = (units.count(value.low), units.count(value.high));
-                format!("{name:width$}  {packets} packets, {low} to {high} (90 %), {bytes}")
+                format!("{name:width$}  {packets} {noun}, {low} to {high} (90 %), {bytes}")
             }
         }
     };
     let mut lines: Vec<String> = names.iter().zip(services).map(line).collect();
-    let certain = services
+    let guaranteed: u64 = services
         .iter()
         .map(|row| row.value.at_least.unwrap_or(0))
         .sum();
-    let others = all.at_most.map_or(0, |most| most.saturating_sub(certain));
+    let others = all
+        .at_most
+        .map_or(0, |most| most.saturating_sub(guaranteed));
     if !lines.is_empty() && others > 0 {
-        let most = units.count(others);
-        lines.push(format!("{:width$}  {most} packets at most", "others"));
+        let (most, noun) = (units.count(others), units::noun(others, "packets"));
+        lines.push(format!("{:width$}  {most} {noun} at most", "others"));
     }
     lines
 }
@@ -93,7 +96,7 @@ pub fn others(service: &ServiceEstimate, by: By, units: Units) -> Option<String>
     }
     let most = service.others_at_most.filter(|most| *most > 0)?;
     let most = match by {
-        By::Packets => format!("{} packets", units.count(most)),
+        By::Packets => format!("{} {}", units.count(most), units::noun(most, "packets")),
         By::Bytes => units.bytes(most),
     };
     Some(format!("any other pair has {most} at most"))

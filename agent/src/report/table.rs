@@ -137,10 +137,10 @@ impl CaptureReport {
 
     fn write_asked(&self, out: &mut impl Write, style: &Style) -> io::Result<()> {
         let units = style.units;
-        let mut push = |name: String, never: &str, counts: &Estimate, more: Vec<String>| {
+        let mut push = |name: String, counts: &Estimate, more: Vec<String>| {
             let share = share(counts.packets, self.stored.0);
             writeln!(out, "\n  asked: {name}")?;
-            let lines = answer::lines(counts, Some(&share), never, units);
+            let lines = answer::lines(counts, Some(&share), units);
             let mut lines = lines.into_iter().chain(more);
             lines.try_for_each(|line| writeln!(out, "    {line}"))
         };
@@ -156,16 +156,15 @@ impl CaptureReport {
                     services,
                     ..
                 } => {
-                    let never = "never occurred";
                     let on = service.iter().map(|service| format!(", {service}"));
                     let on: String = on.collect();
                     let of = services.as_deref().unwrap_or_default();
                     let of = services::lines(of, counts, units);
-                    push(ends.show(names, info.each()) + &on, never, counts, of)?;
+                    push(ends.show(names, info.each()) + &on, counts, of)?;
                     if let Some(back) = back {
                         let [src, dst] = info.each();
                         let ends = ends.reversed().show(&names.reversed(), [dst, src]);
-                        push(ends + &on, never, back, Vec::new())?;
+                        push(ends + &on, back, Vec::new())?;
                     }
                 }
                 AskedRow::Node {
@@ -182,20 +181,18 @@ impl CaptureReport {
                         services,
                     } = node;
                     let services = services.clone().unwrap_or_default();
-                    let never = "no packets (exact)";
                     let node = info.show(*ip, name.as_deref());
                     let to = answer::peers("to", fan_out, units);
                     let of = services::lines(&services.sent, sent, units);
                     push(
                         format!("{node} sent"),
-                        never,
                         sent,
                         to.into_iter().chain(of).collect(),
                     )?;
                     let from = answer::peers("from", fan_in, units);
                     let of = services::lines(&services.received, received, units);
                     let more = from.into_iter().chain(of).collect();
-                    push(format!("{node} received"), never, received, more)?;
+                    push(format!("{node} received"), received, more)?;
                 }
             }
         }

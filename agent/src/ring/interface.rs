@@ -264,7 +264,7 @@ impl Interface {
     /// window, which is not reported as ended.
     pub fn end(mut self, is_resumed: bool) -> anyhow::Result<Ended> {
         if is_resumed {
-            self.windows.forget_listener();
+            self.windows.remove_listener();
         }
         let stored = self.windows.close()?;
         self.tally.edges.fetch_add(stored, Relaxed);

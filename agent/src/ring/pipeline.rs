@@ -248,7 +248,7 @@ impl Pipeline {
             },
         })?;
         if let Some((mut folder, thread)) = self.saved.take() {
-            folder.end_if(name, |window| self.was_told(window));
+            folder.end_if(name, |window| self.was_reported(window));
             folder.resume(name, |window, sketches| {
                 let age = window.age(wall_clock()).unwrap_or(window.left);
                 interface.resume(window, sketches, age)?;

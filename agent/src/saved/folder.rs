@@ -304,7 +304,7 @@ fn read_window(
     let file = file.map_err(|_| Unusable::Bad("it cannot be read, or is too long"))?;
     let body = file.get(head.length..).unwrap_or_default();
     if !head.matches(body) {
-        return Err(Unusable::Bad("its checksum is wrong, or it breaks off"));
+        return Err(Unusable::Bad("its checksum is wrong, or it is truncated"));
     }
     of(&head.window, body).map_err(|error| Unusable::Foreign(format!("{error:#}")))
 }

@@ -110,8 +110,8 @@ impl SavedWindow {
 impl Head {
     /// Reads the head from the first bytes of a file.
     pub fn read(file: &[u8]) -> Result<Self, Unusable> {
-        const BREAKS_OFF: Unusable = Unusable::Bad("it breaks off");
-        let (start, mut rest) = file.split_at_checked(MAGIC.len()).ok_or(BREAKS_OFF)?;
+        const TRUNCATED: Unusable = Unusable::Bad("it is truncated");
+        let (start, mut rest) = file.split_at_checked(MAGIC.len()).ok_or(TRUNCATED)?;
         if start != MAGIC {
             return Err(match other_version(start, MAGIC) {
                 Some(why) => Unusable::Foreign(why),
@@ -119,13 +119,13 @@ impl Head {
             });
         }
         let head = take_part(&mut rest).filter(|head| head.len() <= MOST_HEAD);
-        let head = head.ok_or(BREAKS_OFF)?;
-        let sum = rest.split_at_checked(CHECKSUM).ok_or(BREAKS_OFF)?.0;
+        let head = head.ok_or(TRUNCATED)?;
+        let sum = rest.split_at_checked(CHECKSUM).ok_or(TRUNCATED)?.0;
         if sum != checksum(head) {
             return Err(Unusable::Bad("its checksum is wrong"));
         }
         let length = FIXED + head.len() + CHECKSUM;
-        parse(head, length).ok_or(Unusable::Bad("it is not possible"))
+        parse(head, length).ok_or(Unusable::Bad("its head is invalid"))
     }
 
     /// Whether the sketches have the length and checksum in the head.

@@ -138,9 +138,9 @@ pub struct Limits<'a> {
 /// Pairs of a node that are known by name, counted in stored packets.
 #[derive(Debug, Clone, Copy, Default)]
 struct KnownPairs {
-    /// Pairs that certainly have a packet.
+    /// Pairs with a guaranteed lower bound above 0.
     pairs: u64,
-    /// Packets that these pairs certainly have beyond the first.
+    /// Sum of these lower bounds without the first packet of each pair.
     more_packets: u64,
 }
 

@@ -247,7 +247,7 @@ impl Sketches {
 
     /// Continues from a saved state. After an error the sketches are inconsistent.
     pub fn load(&mut self, mut state: &[u8]) -> crane_model::Result<()> {
-        let fault = || crane_model::Error::State("it breaks off".into());
+        let fault = || crane_model::Error::State("it is truncated".into());
         let state = &mut state;
         for crane in [
             &mut self.pairs,
@@ -264,7 +264,7 @@ impl Sketches {
         match self.pair_services.load(services) && state.is_empty() {
             true => Ok(()),
             false => Err(crane_model::Error::State(
-                "its services of pairs are not possible".into(),
+                "its services of pairs are invalid".into(),
             )),
         }
     }

@@ -129,7 +129,7 @@ impl Sketches {
         let all = counted.of(filter);
         let of_services = |pair: &Flow<Pair>, record: &Record| {
             let split = Split::new(record, filter);
-            let own = limited(split.of(pair, share), &total, minus(all, split.inside));
+            let own = limited(split.of(pair, share), &total, minus(all, split.matched));
             self.sampling.widened(own.rename(|()| pair.key))
         };
         let (mut flows, mut others) = (Vec::new(), Total::default());
@@ -183,7 +183,7 @@ impl Sketches {
             true => parts,
             false => sum.of(&selection.flow, share),
         };
-        let others = minus(counted.of(filter), sum.inside);
+        let others = minus(counted.of(filter), sum.matched);
         Ok(limited(own, &total, others))
     }
 

@@ -2,7 +2,7 @@
 //! others.
 //!
 //! For a pair, these services had at least what was counted for them, and at most the upper
-//! bound of the pair minus what others certainly had. Packets of the pair that were not
+//! bound of the pair minus the lower bound of the others. Packets of the pair that were not
 //! recorded may belong to any service.
 
 use crane_model::table::Total;
@@ -14,10 +14,10 @@ use crate::traffic::service::filter::ServiceFilter;
 /// The recorded packets of one or more pairs, divided by services.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Split {
-    /// Traffic that certainly belongs to these services.
-    pub inside: Total,
-    /// Traffic that certainly belongs to other services.
-    pub outside: Total,
+    /// Lower bound of the traffic of these services.
+    pub matched: Total,
+    /// Lower bound of the traffic of other services.
+    pub others: Total,
     /// Packets that were recorded.
     recorded: u64,
     /// Upper bound of the packets that were recorded for these services. `None` if only the packets
@@ -60,9 +60,9 @@ impl Split {
             let side = if filter.matches(known.service) {
                 most = most.saturating_add(known.packets);
                 listed += 1;
-                &mut split.inside
+                &mut split.matched
             } else {
-                &mut split.outside
+                &mut split.others
             };
             *side = plus(*side, counted(known));
         }
@@ -72,8 +72,8 @@ impl Split {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        self.inside = plus(self.inside, other.inside);
-        self.outside = plus(self.outside, other.outside);
+        self.matched = plus(self.matched, other.matched);
+        self.others = plus(self.others, other.others);
         self.recorded = self.recorded.saturating_add(other.recorded);
     }
 
@@ -81,25 +81,28 @@ impl Split {
     /// estimate of their part in packets that were not recorded.
     pub(super) fn of<K>(&self, flow: &Flow<K>, share: f64) -> Flow<()> {
         let (packets, bytes) = (flow.packets, flow.bytes);
-        let inside = certain(self.inside.packets, self.recorded, &packets);
+        let least_matched = certain(self.matched.packets, self.recorded, &packets);
         let most = |all: u64| {
-            let rest = all.saturating_sub(self.outside.packets);
+            let rest = all.saturating_sub(self.others.packets);
             let recorded = self
                 .most
                 .map(|most| most.saturating_add(all.saturating_sub(self.recorded)));
             recorded.map_or(rest, |recorded| recorded.min(rest))
         };
-        let ends = (packets.at_least.map(|_| inside), packets.at_most.map(most));
+        let ends = (
+            packets.at_least.map(|_| least_matched),
+            packets.at_most.map(most),
+        );
         let unrecorded = packets.estimate.saturating_sub(self.recorded);
         let likely = (unrecorded as f64 * share) as u64;
-        let counted = part_of(packets.estimate, self.inside.packets, self.recorded);
+        let counted = part_of(packets.estimate, self.matched.packets, self.recorded);
         let estimate = counted.saturating_add(likely);
-        let own = Amount::within(ends, [inside, estimate, most(packets.high)]);
+        let own = Amount::within(ends, [least_matched, estimate, most(packets.high)]);
 
-        let (own_bytes, others) = (self.inside.bytes, self.outside.bytes);
+        let (own_bytes, others) = (self.matched.bytes, self.others.bytes);
         let known = own_bytes.saturating_add(others);
         let least = certain(own_bytes, known, &bytes);
-        let counted = self.inside.packets.saturating_add(self.outside.packets);
+        let counted = self.matched.packets.saturating_add(self.others.packets);
         let uncertain = packets.estimate.saturating_sub(counted).max(1);
         let part = (unrecorded as f64 / uncertain as f64).min(1.0) * share;
         let likely = (bytes.estimate.saturating_sub(known) as f64 * part) as u64;
@@ -109,7 +112,7 @@ impl Split {
         let bytes = match own.at_most {
             Some(0) => Amount::exact(0),
             // All packets of these services were counted, and so were their bytes.
-            _ if own.is_exact() && self.is_whole && own.estimate == self.inside.packets => {
+            _ if own.is_exact() && self.is_whole && own.estimate == self.matched.packets => {
                 Amount::within(ends(bytes.at_most.map(|_| own_bytes)), [own_bytes; 3])
             }
             at_most => {
@@ -142,7 +145,7 @@ fn part_of(all: u64, counted: u64, recorded: u64) -> u64 {
     }
 }
 
-/// Limits a flow to `limit` minus the part of it that others certainly had.
+/// Limits a flow to `limit` minus the lower bound of the part of others.
 pub(super) fn limited<K>(flow: Flow<K>, limit: &Flow<()>, others: Total) -> Flow<K> {
     let packets = limited_amount(flow.packets, limit.packets, others.packets);
     let bytes = limited_amount(flow.bytes, limit.bytes, others.bytes);

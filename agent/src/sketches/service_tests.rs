@@ -44,7 +44,7 @@ fn pair(n: u32) -> Pair {
 }
 
 /// A stream with random counts, numbers of services, packet sizes and order.
-fn draw(rng: &mut Xoshiro256PlusPlus, most_services: u32) -> Packets {
+fn random_packets(rng: &mut Xoshiro256PlusPlus, most_services: u32) -> Packets {
     let pairs = rng.random_range(50..3000);
     let skew = rng.random_range(0.3..1.5);
     let mut packets = Vec::new();
@@ -329,7 +329,7 @@ fn run(seed: u64, memory: u64, most_services: u32, scale: u64) -> (bool, f64) {
     };
     let made = Made::new(memory, secret, scale);
     let mut sketches = made.empty();
-    let packets = draw(&mut rng, most_services);
+    let packets = random_packets(&mut rng, most_services);
     let (mut truth, mut batch) = (Truth::new(), Batch::default());
     let size = [1, 17, 500, 4096][rng.random_range(0..4)];
     let saved_at = rng.random_range(0..packets.len());

@@ -73,6 +73,14 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     }
 }
 
+/// A plural that ends in `s`, or its singular if the number is 1.
+pub fn noun(number: u64, plural: &str) -> &str {
+    match number {
+        1 => plural.strip_suffix('s').unwrap_or(plural),
+        _ => plural,
+    }
+}
+
 /// Formats all digits in groups of three.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

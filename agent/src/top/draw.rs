@@ -111,7 +111,9 @@ fn why_empty(state: &State) -> Vec<String> {
         (false, _) => match state.found() {
             Some(found) => found.in_words(state.units),
             None if found::can_be_asked(filter) => {
-                vec![format!("{filter:?} is in no row; asking the agent …")]
+                vec![format!(
+                    "{filter:?} is not in this list; asking the agent …"
+                )]
             }
             None => vec![
                 format!("nothing with {filter:?} here; Esc clears the filter"),

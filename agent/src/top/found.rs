@@ -157,17 +157,16 @@ impl Found {
                     Details::Node(node) => (node.shown(), "peers"),
                     Details::Service(pairs) => (pairs.filter.to_string(), "pairs"),
                 };
-                let known = format!("{what} is in no row; the agent knows of it, on {of}:");
+                let known = format!("{what} is not in this list; answer of the agent, on {of}:");
                 let mut lines = vec![known];
                 lines.extend(details.in_words(units));
                 lines.push(format!("Enter: its {rows}"));
                 lines
             }
             Answer::Flow { ends, flow } => {
-                let never = "no packets (exact)";
-                let words = |estimate| report::answer::lines(estimate, None, never, units);
+                let words = |estimate| report::answer::lines(estimate, None, units);
                 let there = words(&flow.estimate);
-                let mut lines = vec![format!("{ends} is in no row; the agent knows of it:")];
+                let mut lines = vec![format!("{ends} is not in this list; answer of the agent:")];
                 let services = flow.services.as_deref().unwrap_or_default();
                 let services = report::services::line(services, By::Bytes, units);
                 let services = services.map(|services| format!("for {services}"));

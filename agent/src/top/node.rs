@@ -156,9 +156,8 @@ fn both(one: &RowRates, other: &RowRates) -> RowRates {
 
 /// What the address sent and received, in words.
 pub fn in_words(node: &Node, units: Units) -> Vec<String> {
-    let never = "no packets (exact)";
     let [sent, received] = [&node.known.sent, &node.known.received]
-        .map(|estimate| report::answer::lines(estimate, None, never, units));
+        .map(|estimate| report::answer::lines(estimate, None, units));
     let to = report::answer::peers("to", &node.known.fan_out, units);
     let from = report::answer::peers("from", &node.known.fan_in, units);
     let now = |rates: fn(&NodeRates) -> &RowRates| {

@@ -58,8 +58,7 @@ pub fn in_words(service: &PairsOfService, units: Units) -> Vec<String> {
         known, state, by, ..
     } = service;
     let share = share(known.estimate.packets, state.packets);
-    let never = "no packets (exact)";
-    let lines = report::answer::lines(&known.estimate, Some(&share), never, units);
+    let lines = report::answer::lines(&known.estimate, Some(&share), units);
     let others = report::services::others(known, *by, units);
     labelled("in all", lines, [others])
 }

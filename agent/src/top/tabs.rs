@@ -91,7 +91,7 @@ impl Tab {
             }
             Self::Interfaces => "the agent has no interface yet".into(),
             Self::List(place) => match most_peers(&LISTS[place], update) {
-                Some(most) => LISTS[place].none_stands_out(&units.count(most)),
+                Some(most) => LISTS[place].none_stands_out(most, &units.count(most)),
                 None => "no packets in this window yet, or no address stands out".into(),
             },
         }

@@ -16,7 +16,7 @@ pub struct Estimate {
     pub high: u64,
     /// Guaranteed lower bound.
     pub at_least: Option<u64>,
-    /// Guaranteed upper bound; 0 means that there were certainly no packets.
+    /// Guaranteed upper bound; 0 means no packets.
     pub at_most: Option<u64>,
     pub bytes: u64,
     pub bytes_low: u64,

@@ -31,7 +31,7 @@ const WHOLE: u64 = 0;
 pub type OnTurn = Arc<dyn Fn(&str, &Arc<Window>, &Arc<Tally>) + Send + Sync>;
 
 /// Returns whether the previous run reported the window of this interface with this start.
-pub type WasTold = Box<dyn Fn(&str, u64) -> bool + Send>;
+pub type WasReported = Box<dyn Fn(&str, u64) -> bool + Send>;
 
 pub struct Options {
     /// Name of the interface.
@@ -403,7 +403,7 @@ impl Windows {
     }
 
     /// Stops reporting windows that end from now on.
-    pub fn forget_listener(&mut self) {
+    pub fn remove_listener(&mut self) {
         self.on_turn = None;
     }
 

@@ -73,7 +73,7 @@ pub fn folder(config: &str) -> tempfile::TempDir {
 }
 
 /// Runs the agent in this directory.
-pub fn inside(folder: &Path, args: &[&str]) -> Output {
+pub fn run_in(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(AGENT);
     let command = command.args(args).stdin(Stdio::null());
     command.current_dir(folder).output().unwrap()
@@ -81,7 +81,7 @@ pub fn inside(folder: &Path, args: &[&str]) -> Output {
 
 pub fn replay(folder: &Path, args: &[&str]) -> Output {
     let common = ["replay", "-q", "small.pcap", "-c", "agent.toml"];
-    inside(folder, &[&common[..], args].concat())
+    run_in(folder, &[&common[..], args].concat())
 }
 
 /// The row of a list with this address.

@@ -225,7 +225,7 @@ impl PaperCrane {
             return Err(crane_model::Error::Setting {
                 name: "memory",
                 value: format!("{bytes} bytes"),
-                allowed: format!("a layer needs {LAYER}"),
+                allowed: format!("{LAYER} bytes or more, for a layer"),
             });
         }
         let max_layers = options.settings.max_layers.min(fits);

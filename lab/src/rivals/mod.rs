@@ -113,6 +113,6 @@ pub(crate) fn too_small(bytes: usize, least: usize) -> Error {
     Error::Setting {
         name: "memory",
         value: format!("{bytes} bytes"),
-        allowed: format!("this method needs {least} or more"),
+        allowed: format!("{least} bytes or more, for this method"),
     }
 }

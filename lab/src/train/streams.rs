@@ -21,22 +21,22 @@ pub struct Stream {
 const LONGEST: u64 = 600_000;
 
 /// A random stream of about `distinct` edges.
-pub fn draw(rng: &mut impl Rng, distinct: usize) -> Stream {
-    let edges = draw_edges(rng, distinct);
-    let counts = draw_counts(rng, edges.len());
+pub fn random_stream(rng: &mut impl Rng, distinct: usize) -> Stream {
+    let edges = random_edges(rng, distinct);
+    let counts = random_counts(rng, edges.len());
     arrange(rng, edges, counts, LONGEST)
 }
 
 /// A random stream of about `distinct` edges with any distribution of counts. Up to
 /// `longest` packets arrive one by one.
-pub fn draw_any(rng: &mut impl Rng, distinct: usize, longest: u64) -> Stream {
-    let edges = draw_edges(rng, distinct);
-    let counts = draw_any_counts(rng, edges.len());
+pub fn random_any_stream(rng: &mut impl Rng, distinct: usize, longest: u64) -> Stream {
+    let edges = random_edges(rng, distinct);
+    let counts = random_any_counts(rng, edges.len());
     arrange(rng, edges, counts, longest)
 }
 
 fn arrange(rng: &mut impl Rng, edges: Vec<Edge>, counts: Vec<u64>, longest: u64) -> Stream {
-    let arrivals = draw_order(rng, &edges, &counts, longest);
+    let arrivals = random_order(rng, &edges, &counts, longest);
     Stream {
         edges,
         counts,
@@ -46,13 +46,13 @@ fn arrange(rng: &mut impl Rng, edges: Vec<Edge>, counts: Vec<u64>, longest: u64)
 
 /// A random number of edges from `least` to `most`; every order of magnitude is equally
 /// likely.
-pub fn draw_size(rng: &mut impl Rng, least: usize, most: usize) -> usize {
+pub fn random_size(rng: &mut impl Rng, least: usize, most: usize) -> usize {
     let (low, high) = ((least as f64).ln(), (most as f64).ln());
     rng.random_range(low..=high).exp() as usize
 }
 
 /// Random pairs of nodes with ids from the whole id space.
-fn draw_edges(rng: &mut impl Rng, distinct: usize) -> Vec<Edge> {
+fn random_edges(rng: &mut impl Rng, distinct: usize) -> Vec<Edge> {
     let nodes = (distinct as f64).powf(rng.random_range(0.6..1.1)).max(16.0) as usize;
     let pool: Vec<u32> = (0..nodes).map(|_| rng.random()).collect();
     // Real graphs have hubs: with a skew above 1 the first nodes are drawn more often.
@@ -77,7 +77,7 @@ fn draw_edges(rng: &mut impl Rng, distinct: usize) -> Vec<Edge> {
     edges
 }
 
-fn draw_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
+fn random_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
     let mut counts: Vec<f64> = match rng.random_range(0..8) {
         // Every edge once.
         0 => vec![1.0; distinct],
@@ -113,15 +113,15 @@ fn draw_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Most streams as in [`draw_counts`]. The others have no heavy tail (equal, evenly
+/// Most streams as in [`random_counts`]. The others have no heavy tail (equal, evenly
 /// distributed, geometric), or mix two streams or two kinds of edges.
-fn draw_any_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
+fn random_any_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
     match rng.random_range(0..16) {
         // Nearly all edges once, the others with any count.
         14..16 => {
             let share = (-rng.random_range(3.0f64..7.5)).exp();
-            let tail = draw_counts(rng, distinct);
-            let scale = draw_size(rng, 2, 300) as u64;
+            let tail = random_counts(rng, distinct);
+            let scale = random_size(rng, 2, 300) as u64;
             let draw = |count| match rng.random_bool(share) {
                 true => scale * count,
                 false => 1,
@@ -130,38 +130,38 @@ fn draw_any_counts(rng: &mut impl Rng, distinct: usize) -> Vec<u64> {
         }
         // Few heavy edges among many light ones, and nothing between.
         12..14 => {
-            let (share, heavy) = (rng.random_range(0.001..0.1), draw_size(rng, 20, 5000));
-            let light = draw_size(rng, 1, 10) as u64;
+            let (share, heavy) = (rng.random_range(0.001..0.1), random_size(rng, 20, 5000));
+            let light = random_size(rng, 1, 10) as u64;
             let draw = |_| match rng.random_bool(share) {
                 true => heavy as u64,
                 false => rng.random_range(1..=light),
             };
             (0..distinct).map(draw).collect()
         }
-        0 => vec![draw_size(rng, 1, 200) as u64; distinct],
+        0 => vec![random_size(rng, 1, 200) as u64; distinct],
         1 => {
-            let most = draw_size(rng, 2, 200) as u64;
+            let most = random_size(rng, 2, 200) as u64;
             (0..distinct).map(|_| rng.random_range(1..=most)).collect()
         }
         2 => {
-            let mean = draw_size(rng, 2, 50) as f64;
+            let mean = random_size(rng, 2, 50) as f64;
             let draw = |_| 1 + (mean * -rng.random::<f64>().max(1e-9).ln()) as u64;
             (0..distinct).map(draw).collect()
         }
         3 => {
-            let (a, b) = (draw_counts(rng, distinct), draw_counts(rng, distinct));
-            let scale = draw_size(rng, 1, 30) as u64;
+            let (a, b) = (random_counts(rng, distinct), random_counts(rng, distinct));
+            let scale = random_size(rng, 1, 30) as u64;
             let share = rng.random_range(0.1..0.9);
             let pairs = a.into_iter().zip(b);
             pairs
                 .map(|(a, b)| if rng.random_bool(share) { a } else { scale * b })
                 .collect()
         }
-        _ => draw_counts(rng, distinct),
+        _ => random_counts(rng, distinct),
     }
 }
 
-fn draw_order(rng: &mut impl Rng, edges: &[Edge], counts: &[u64], longest: u64) -> Vec<Weighted> {
+fn random_order(rng: &mut impl Rng, edges: &[Edge], counts: &[u64], longest: u64) -> Vec<Weighted> {
     let total: u64 = counts.iter().sum();
     let bursts = rng.random_bool(0.6);
     // In half of the streams every edge is active for the same duration.
@@ -202,7 +202,7 @@ mod tests {
     fn arrivals_add_up_to_the_counts() {
         for seed in 0..40 {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-            let stream = draw(&mut rng, 500);
+            let stream = random_stream(&mut rng, 500);
             assert_eq!(stream.edges.len(), stream.counts.len());
             let mut seen: FxHashMap<Edge, u64> = FxHashMap::default();
             for arrival in &stream.arrivals {

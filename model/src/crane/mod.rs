@@ -142,7 +142,7 @@ impl Crane {
             return Err(Error::Setting {
                 name: "memory",
                 value: format!("{} bytes", allowance.held()),
-                allowed: format!("layers and a crown need {least} or more"),
+                allowed: format!("{least} bytes or more, for layers and a crown"),
             });
         }
         Ok(Self {

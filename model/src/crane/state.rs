@@ -22,7 +22,7 @@ fn fault<T>(what: &str) -> Result<T> {
 /// Removes a number from the front.
 fn number(state: &mut &[u8]) -> Result<u64> {
     let Some((bytes, rest)) = state.split_first_chunk() else {
-        return fault("it breaks off");
+        return fault("it is truncated");
     };
     *state = rest;
     Ok(u64::from_le_bytes(*bytes))
@@ -34,7 +34,7 @@ fn count(state: &mut &[u8], bytes: usize) -> Result<usize> {
     let count = number(state)?;
     match usize::try_from(count) {
         Ok(count) if count <= state.len() / bytes => Ok(count),
-        _ => fault("it breaks off"),
+        _ => fault("it is truncated"),
     }
 }
 
@@ -128,7 +128,7 @@ impl Crane {
             let table = tables.of_mut::<N>();
             let is_new = packets > 0 && table.get(&name, tag).packets == 0;
             if !is_new || !table.add(name, tag, packets, bytes) {
-                return fault("its table is not possible");
+                return fault("its table is invalid");
             }
         }
         Ok(())
@@ -191,11 +191,11 @@ impl Layered {
             });
         }
         if !self.witnesses.restore(limit, seen) {
-            return fault("its witnesses are not possible");
+            return fault("its witnesses are invalid");
         }
         let spot = |name: &AnyName| self.codes.spot(self.codes.id_of_any(name));
         if !self.crown.restore(&numbers(state)?, spot) {
-            return fault("its crown is not possible");
+            return fault("its crown is invalid");
         }
         let words = numbers(state)?;
         let fits = match &mut self.sample {
@@ -203,7 +203,7 @@ impl Layered {
             None => words.is_empty(),
         };
         if !fits {
-            return fault("its sample is not possible");
+            return fault("its sample is invalid");
         }
         self.layers.load(state)?;
         self.refresh();

@@ -242,7 +242,7 @@ impl Fan {
             return Err(Error::Setting {
                 name: "memory",
                 value: format!("{} bytes", allowance.held()),
-                allowed: format!("the number of peers needs {LEAST} or more"),
+                allowed: format!("{LEAST} bytes or more, for the number of peers"),
             });
         }
         Ok(Self {

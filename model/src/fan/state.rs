@@ -34,7 +34,7 @@ impl Fan {
         let (numbers, rest) = state.as_chunks::<8>();
         let numbers: Vec<u64> = numbers.iter().copied().map(u64::from_le_bytes).collect();
         let [check, kind, bytes, numbers @ ..] = &numbers[..] else {
-            return fault("it breaks off");
+            return fault("it is truncated");
         };
         if *check != self.check {
             return fault("it was made with another seed");
@@ -50,13 +50,13 @@ impl Fan {
             _ => return fault("it is smaller than one can be"),
         };
         let Some((words, names)) = numbers.split_at_checked(words.len()) else {
-            return fault("it breaks off");
+            return fault("it is truncated");
         };
         let content = match *kind {
             PAIRS => {
                 let count = pairs::all(words).count();
                 if bytes > 0 && pairs::is_full(words, count) {
-                    return fault("its pairs are not possible");
+                    return fault("its pairs are invalid");
                 }
                 Content::Pairs(count)
             }
@@ -65,14 +65,14 @@ impl Fan {
                 levels.recount(words);
                 Content::Bits(levels.into())
             }
-            _ => return fault("it is of a kind that is not possible"),
+            _ => return fault("its kind is invalid"),
         };
         let (names, left) = names.as_chunks::<3>();
         let names: Option<Vec<Candidate>> =
             names.iter().copied().map(Candidate::from_words).collect();
         let whole = rest.is_empty() && left.is_empty();
         if !names.is_some_and(|names| whole && candidates.restore(&names)) {
-            return fault("its names are not possible");
+            return fault("its names are invalid");
         }
         if !self.allowance.reach(bytes) {
             return fault("there is no memory for it");

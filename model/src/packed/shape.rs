@@ -37,7 +37,7 @@ impl Shape {
             return Err(Error::Setting {
                 name: "memory",
                 value: format!("{bytes} bytes"),
-                allowed: format!("three layers and a crown need {SMALLEST} or more"),
+                allowed: format!("{SMALLEST} bytes or more, for three layers and a crown"),
             });
         }
         let most = bytes / WITNESS_SHARE / size_of::<Witness>();

@@ -69,7 +69,7 @@ impl LayerProfile for PaperProfile {
             return Err(Error::Setting {
                 name: "memory",
                 value: format!("{bytes} bytes"),
-                allowed: format!("a layer and a crown need {SMALLEST} or more"),
+                allowed: format!("{SMALLEST} bytes or more, for a layer and a crown"),
             });
         }
         let max_layers = (bytes / 2 / LAYER_BYTES).clamp(1, self.weights.layers.len());

@@ -24,25 +24,25 @@ fn fill(sample: &mut Sample, seed: u64) -> (Total, Total) {
             total.bytes += bytes;
         };
         into(&mut all);
-        if is_inside(name) {
+        if is_asked(name) {
             into(&mut belongs);
         }
     }
     (all, belongs)
 }
 
-fn is_inside(name: u64) -> bool {
+fn is_asked(name: u64) -> bool {
     name.is_multiple_of(5)
 }
 
 fn belongs(name: AnyName) -> bool {
     match name {
-        AnyName::Narrow([name]) | AnyName::Wide([name, ..]) => is_inside(name),
+        AnyName::Narrow([name]) | AnyName::Wide([name, ..]) => is_asked(name),
     }
 }
 
 #[test]
-fn sums_are_unbiased_and_inside_their_interval_nine_times_in_ten() {
+fn sums_are_unbiased_and_within_their_interval_nine_times_in_ten() {
     let (mut packets, mut bytes, mut hits) = (0.0, 0.0, [0; 2]);
     const RUNS: u64 = 300;
     for run in 0..RUNS {

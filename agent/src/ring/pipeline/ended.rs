@@ -7,22 +7,22 @@ use super::Pipeline;
 use crate::saved::window::SavedWindow;
 use crate::sketches::sampling::Sampling;
 use crate::traffic::tally::Tally;
-use crate::window::windows::{OnTurn, WasTold};
+use crate::window::windows::{OnTurn, WasReported};
 use crate::window::{Bounds, Until, Window};
 
 /// Receives live windows that have ended.
 pub struct Listener {
     pub on_turn: OnTurn,
     /// Whether windows of the previous run are reported, too.
-    pub wants_saved: bool,
+    pub reports_saved: bool,
     /// Whether a window was already reported in the previous run.
-    pub was_told: WasTold,
+    pub was_reported: WasReported,
 }
 
 impl Pipeline {
     /// Sets the listener for live windows that end. Must be called before
     /// [`Self::keep_windows`].
-    pub fn tell(&mut self, listener: Listener) {
+    pub fn set_listener(&mut self, listener: Listener) {
         self.listener = Some(listener);
     }
 
@@ -37,17 +37,17 @@ impl Pipeline {
     }
 
     /// Whether a saved window was already reported to the listener as ended.
-    pub(super) fn was_told(&self, window: &SavedWindow) -> bool {
+    pub(super) fn was_reported(&self, window: &SavedWindow) -> bool {
         let listener = self.listener.as_ref();
-        listener.is_some_and(|listener| (listener.was_told)(&window.interface, window.start))
+        listener.is_some_and(|listener| (listener.was_reported)(&window.interface, window.start))
     }
 
     fn report(&self, saved: &SavedWindow, sketches: &[u8]) -> anyhow::Result<()> {
         let listener = self.listener.as_ref();
-        let Some(listener) = listener.filter(|listener| listener.wants_saved) else {
+        let Some(listener) = listener.filter(|listener| listener.reports_saved) else {
             return Ok(());
         };
-        if self.was_told(saved) {
+        if self.was_reported(saved) {
             return Ok(());
         }
         let tally = Arc::new(Tally::default());

@@ -44,7 +44,7 @@ impl Known {
         }
     }
 
-    /// Packets that certainly belong to this service.
+    /// Lower bound of the packets of this service.
     pub fn counted(&self) -> u64 {
         self.packets.saturating_sub(self.inherited)
     }

@@ -126,7 +126,7 @@ fn the_agent_is_asked_about_a_filter_that_matches_no_row() {
     receive(&mut state);
     let text = screen(&mut state);
     for part in [
-        "10.98.3.77 (www.example) is in no row",
+        "10.98.3.77 (www.example) is not in this list",
         "on eth0",
         "40 packets, exact",
         "Enter: its peers",

@@ -87,7 +87,7 @@ fn the_agent_is_asked_about_a_service_that_is_in_no_row() {
     receive(&mut state);
     let text = screen(&mut state);
     for part in [
-        "tcp/8443 is in no row",
+        "tcp/8443 is not in this list",
         "on eth0",
         "300 packets (25.00%), exact",
         "Enter: its pairs",

@@ -16,6 +16,7 @@ use super::list::{Key, List, Row, Value, join};
 use crate::sketches::fan_lists::{FanList, NodePeers, NotableKind};
 use crate::sketches::fans::Direction;
 use crate::sketches::hitters::{Hitters, Ranking};
+use crate::text::units;
 use crate::traffic::anonymise::Anonymiser;
 use crate::traffic::edge::Pair;
 use crate::traffic::question::By;
@@ -233,9 +234,9 @@ impl Lists {
 
 impl ListName {
     /// Says that no key of the list stands out, and how much each has at most.
-    pub fn none_stands_out(&self, most: &str) -> String {
-        let (noun, counts) = (self.noun, self.counts);
-        format!("no {noun} stands out; none has more than {most} {counts}")
+    pub fn none_stands_out(&self, most: u64, shown: &str) -> String {
+        let (noun, counts) = (self.noun, units::noun(most, self.counts));
+        format!("no {noun} stands out; none has more than {shown} {counts}")
     }
 
     /// Key in JSON of the upper bound for all other keys.

@@ -11,7 +11,7 @@ const MOST: usize = 4096;
 /// Bytes that count as much as one packet in that choice.
 const BYTES_PER_PACKET: u64 = 512;
 
-/// Packets and bytes that a key certainly had between two moments.
+/// Packets and bytes that a key had at least between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Increment {
     pub packets: u64,

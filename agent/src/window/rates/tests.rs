@@ -151,8 +151,8 @@ fn rates_with_too_many_uncertain_packets_are_unknown() {
     for ms in [0, 500, 1000] {
         track.add(moment(ms, 0, counts(&[busy(ms)], 30)));
     }
-    // Pairs 2 and 3 got names since the last moment. At most 50 packets are uncertain: few
-    // compared with those of pair 2, many compared with those of pair 3.
+    // Pairs 2 and 3 got names after the last moment, so up to 50 packets of each are uncertain.
+    // That is less than a tenth of the packets of pair 2 and more than a tenth of those of pair 3.
     let newcomers = |ms: u64, more: u64| {
         let newcomers = [busy(ms), (2, 1000 + more, 50), (3, 100 + more, 50)];
         moment(ms, 0, counts(&newcomers, 30))

@@ -94,7 +94,7 @@ pub fn train(options: &Options, mut report: impl FnMut(Progress)) -> Result<Vec<
         return Err(Error::Setting {
             name: "streams",
             value: options.streams.to_string(),
-            allowed: "more, or larger ones: the bound alone decides all of these".into(),
+            allowed: "more, or the streams larger: the bound alone decides all of these".into(),
         });
     }
     let scaling = scaling(&rows.uniform);
@@ -214,8 +214,8 @@ impl Fit {
         let optimiser = AdamW::new(self.variables.iter())?;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed ^ 0xf17);
         for step in 0..options.steps {
-            let uniform = draw(&mut rng, &rows.uniform);
-            let banded = draw(&mut rng, &rows.banded);
+            let uniform = random_batch(&mut rng, &rows.uniform);
+            let banded = random_batch(&mut rng, &rows.banded);
             let loss = self.loss(&uniform, &banded)?;
             let gradients = loss.backward()?;
             let through = step as f64 / options.steps as f64;
@@ -316,7 +316,7 @@ fn linear<const IN: usize, const OUT: usize>(weight: &Var, bias: &Var) -> Result
 }
 
 /// A random batch of rows.
-fn draw<'a>(rng: &mut impl Rng, rows: &'a [Row]) -> Vec<&'a Row> {
+fn random_batch<'a>(rng: &mut impl Rng, rows: &'a [Row]) -> Vec<&'a Row> {
     (0..BATCH)
         .map(|_| &rows[rng.random_range(0..rows.len())])
         .collect()

@@ -59,13 +59,13 @@ pub fn observe(
     rng: &mut Xoshiro256PlusPlus,
     rows: &mut Rows,
 ) -> Result<()> {
-    let distinct = streams::draw_size(rng, FEWEST, largest.max(FEWEST));
-    let stream = streams::draw_any(rng, distinct, LONGEST);
+    let distinct = streams::random_size(rng, FEWEST, largest.max(FEWEST));
+    let stream = streams::random_any_stream(rng, distinct, LONGEST);
     let batch = [256, 1024, 4096][rng.random_range(0..3)];
     let device = DeviceChoice::Cpu.open()?;
     let profile = Arc::new(ablation.profile(Arc::clone(weights), None, &device));
     for _ in 0..SKETCHES {
-        let (allowance, grows) = draw_memory(rng, stream.edges.len());
+        let (allowance, grows) = random_memory(rng, stream.edges.len());
         let secret = Secret::from_seed(rng.random());
         let mut sketch = match grows {
             true => Crane::new(&profile, secret, 0, allowance)?,
@@ -81,7 +81,7 @@ pub fn observe(
 
 /// A random memory, often near the size at which the stream overloads it. One sketch in
 /// four starts small and grows.
-fn draw_memory(rng: &mut impl Rng, edges: usize) -> (Allowance, bool) {
+fn random_memory(rng: &mut impl Rng, edges: usize) -> (Allowance, bool) {
     let per_edge: f64 = rng.random_range(f64::ln(0.03)..f64::ln(60.0));
     let most = (per_edge.exp() * edges as f64).clamp(SIZES.0, SIZES.1) as usize;
     let grows = rng.random_bool(0.25);
@@ -149,8 +149,8 @@ mod tests {
         let (mut held, mut all) = ([0; BANDS.len()], [0; BANDS.len()]);
         for seed in 0..60 {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(0xf5e5 + seed);
-            let distinct = streams::draw_size(&mut rng, 2000, 20_000);
-            let stream = streams::draw_any(&mut rng, distinct, 100_000);
+            let distinct = streams::random_size(&mut rng, 2000, 20_000);
+            let stream = streams::random_any_stream(&mut rng, distinct, 100_000);
             let secret = Secret::from_seed(seed);
             let bytes = [4, 12, 40][seed as usize % 3] * distinct.max(1024);
             let allowance = Allowance::alone(bytes, bytes);

@@ -160,7 +160,7 @@ impl Trainer {
     pub fn step(&mut self) -> Result<Progress> {
         let mut rng = self.rng(self.step as u64);
         let layer = self.step % self.options.layers;
-        let stream = self.draw(&mut rng, self.options.largest);
+        let stream = self.random_stream(&mut rng, self.options.largest);
         let ids = |end: fn(&crane_model::Edge) -> u32| -> Vec<u32> {
             stream.edges.iter().take(1024).map(end).collect()
         };
@@ -188,9 +188,9 @@ impl Trainer {
     }
 
     /// A random stream of up to `largest` edges.
-    fn draw(&self, rng: &mut impl Rng, largest: usize) -> streams::Stream {
-        let size = streams::draw_size(rng, 100, largest);
-        streams::draw(rng, size)
+    fn random_stream(&self, rng: &mut impl Rng, largest: usize) -> streams::Stream {
+        let size = streams::random_size(rng, 100, largest);
+        streams::random_stream(rng, size)
     }
 
     /// The loss of a single layer on a stream.
@@ -235,7 +235,7 @@ impl Trainer {
         let mut sum = 0.0;
         for seed in 0..VALIDATION_STREAMS {
             let mut rng = self.rng(VALIDATION_SEEDS + seed);
-            let stream = self.draw(&mut rng, self.options.largest);
+            let stream = self.random_stream(&mut rng, self.options.largest);
             let layer = seed as usize % self.options.layers;
             sum += f64::from(
                 self.loss(&weights, layer, &stream, &mut rng)?
@@ -267,7 +267,7 @@ impl Trainer {
             (0..self.options.layers).map(|_| Vec::new()).collect();
         for seed in seeds {
             let mut rng = self.rng(seed);
-            let stream = self.draw(&mut rng, largest);
+            let stream = self.random_stream(&mut rng, largest);
             let batch = BATCHES[rng.random_range(0..BATCHES.len())];
             let stored = task::store(weights, &self.settings(), &stream, batch)?;
             let count = stream.edges.len().min(DECODER_QUERIES);

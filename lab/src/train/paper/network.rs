@@ -39,7 +39,7 @@ impl TrainableEncoder {
     /// A new encoder. Its statistics and its last biases are set so that few outputs are
     /// active for random ids: dense codes collide and learn slowly.
     pub fn new(prefix: String, rng: &mut impl Rng) -> Result<Self> {
-        let mut draw = |rows: usize, columns: usize| -> Result<Var> {
+        let mut random = |rows: usize, columns: usize| -> Result<Var> {
             let scale = (2.0 / rows as f32).sqrt();
             let normal =
                 |_| scale * <StandardNormal as Distribution<f32>>::sample(&StandardNormal, rng);
@@ -47,7 +47,7 @@ impl TrainableEncoder {
             Ok(Var::from_vec(values, (rows, columns), &Device::Cpu)?)
         };
         let [a, b, c] = SHAPES;
-        let weight = [draw(a.0, a.1)?, draw(b.0, b.1)?, draw(c.0, c.1)?];
+        let weight = [random(a.0, a.1)?, random(b.0, b.1)?, random(c.0, c.1)?];
         let filled = |value: f32, n: usize| Var::from_vec(vec![value; n], n, &Device::Cpu);
         let hidden =
             |value: f32| -> Result<[Var; 2]> { Ok([filled(value, a.1)?, filled(value, b.1)?]) };
