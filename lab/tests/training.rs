@@ -114,5 +114,5 @@ fn the_packed_decoder_is_trained_reproducibly_and_improves() {
         ..options
     };
     let error = packed::train(&none, |_| ()).unwrap_err().to_string();
-    assert!(error.contains("more, or larger ones"), "{error}");
+    assert!(error.contains("more, or the streams larger"), "{error}");
 }
