@@ -12,7 +12,7 @@ use super::input::Input;
 const CHUNK: usize = 256 << 10;
 /// Chunks that are read and not parsed yet.
 const WAITING: usize = 3;
-/// Free bytes before each chunk, for the begin of a record that ends in it.
+/// Free bytes before each chunk, for the start of a record that ends in it.
 pub const ROOM: usize = 64 << 10;
 
 /// A part of the stream.

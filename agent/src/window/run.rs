@@ -158,10 +158,8 @@ impl Windows {
                 for nodes in &mut nodes {
                     nodes.store(&mut batch, second_scratch, &mut || {})?;
                 }
-                // The other thread has ended with an error.
-                if done.send(batch).is_err() {
-                    break;
-                }
+                // Used again by the other thread, or in the next run.
+                let _ = done.send(batch);
             }
             crane_model::Result::Ok(())
         };
@@ -196,6 +194,7 @@ impl Windows {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             anyhow::Ok(stored?)
         })?;
+        spare.extend(free.try_iter());
         for window in [Some(&mut self.current), self.whole.as_mut()] {
             let Some(window) = window else { continue };
             totals.iter().for_each(|batch| window.count(batch));
